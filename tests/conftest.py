@@ -1,0 +1,48 @@
+"""Servers and settings of a test session.
+
+Runs before anything imports the settings: PostgreSQL and Valkey are started here, for this
+process alone, in a folder that goes away with it. Set BOXOFFICE_TEST_EXTERNAL=1 together with
+DATABASE_URL and REDIS_URL to use servers of your own.
+"""
+
+import atexit
+import os
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+
+import django
+
+from boxoffice.config.devstack import start_postgres, start_valkey
+
+
+def _start_servers() -> None:
+    home = Path(tempfile.mkdtemp(prefix="boxoffice-tests-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    postgres = start_postgres(home, durable=False)
+    # atexit runs backwards: the servers end before their folder goes.
+    atexit.register(postgres.stop)
+    valkey = start_valkey(home, durable=False)
+    atexit.register(valkey.stop)
+    os.environ["DATABASE_URL"] = postgres.url
+    os.environ["REDIS_URL"] = valkey.url
+    os.environ.pop("CELERY_BROKER_URL", None)
+    os.environ["BOXOFFICE_HOME"] = str(home)
+
+
+def _prepare_environment() -> None:
+    if os.environ.get("BOXOFFICE_TEST_EXTERNAL") != "1":
+        _start_servers()
+    # The model of the tests is a scripted one; a key in the shell must not reach the real one.
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"):
+        os.environ.pop(name, None)
+    os.environ.pop("ALLOWED_HOSTS", None)
+    # Plain http on the loopback; pytest-django turns the debug pages off all the same.
+    os.environ["DEBUG"] = "1"
+    os.environ["SECRET_KEY"] = secrets.token_urlsafe(40)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "boxoffice.config.settings"
+
+
+_prepare_environment()
+django.setup()
