@@ -46,3 +46,6 @@ def _prepare_environment() -> None:
 
 _prepare_environment()
 django.setup()
+
+
+pytest_plugins = ["tests.support.database"]

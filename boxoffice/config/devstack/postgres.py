@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -164,21 +165,30 @@ def _works_in(pid: int, folder: Path) -> bool:
         return False
 
 
-def _socket_folder(home: Path, place: Place) -> tuple[Path, list[Path]]:
-    """Return the folder for the socket, and what of it is to be removed afterwards.
+def _socket_folder(home: Path, place: Place) -> tuple[Path, Path | None]:
+    """Return the folder for the socket, and again when it is to be removed afterwards.
 
     A path too long for a socket is replaced by a private folder under the temporary directory,
-    remembered in `home` so that a crash does not leave one behind for each start.
+    remembered in `home`: the address stays the same, and a crash leaves no folder per start.
     """
     near = place.folder / "socket"
-    if len(bytes(near / SOCKET_NAME)) <= SOCKET_PATH_LIMIT:
-        return place.make_folder(near), []
+    if _fits(near):
+        return place.make_folder(near), None
     memory = home / "postgres.socket"
     if memory.exists():
-        shutil.rmtree(memory.read_text(), ignore_errors=True)
+        far = Path(memory.read_text())
+        shutil.rmtree(far, ignore_errors=True)
+        with suppress(FileExistsError):
+            # Fails when it is still there, which means that it is somebody else's.
+            far.mkdir(mode=0o700)
+            return place.make_folder(far), far
     far = Path(tempfile.mkdtemp(prefix="boxoffice-"))
     memory.write_text(str(far))
-    return place.make_folder(far), [far]
+    return place.make_folder(far), far
+
+
+def _fits(folder: Path) -> bool:
+    return len(bytes(folder / SOCKET_NAME)) <= SOCKET_PATH_LIMIT
 
 
 def _wait(sockets: Path, child: Child, home: Path) -> None:

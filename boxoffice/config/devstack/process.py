@@ -3,13 +3,14 @@
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 
@@ -115,6 +116,7 @@ class Child:
         account: Account = MYSELF,
         tethered: bool = True,
         env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
     ) -> Self:
         """Start `command` in a session of its own, so that a Ctrl-C reaches only its starter."""
         process = subprocess.Popen(
@@ -124,6 +126,7 @@ class Child:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             env=env,
+            cwd=cwd,
         )
         mark = birth(process.pid)
         record = home / f"{name}.process"
@@ -197,7 +200,7 @@ class RunningServer:
     url: str
     child: Child
     lock: Lock
-    temporary: list[Path] = field(default_factory=list)
+    temporary: Path | None = None
 
     @property
     def pid(self) -> int:
@@ -212,7 +215,6 @@ class RunningServer:
         """End the server and leave its data as they are. Safe to call twice."""
         self.child.signal()
         self.child.wait(grace_seconds)
-        for folder in self.temporary:
-            with suppress(OSError):
-                folder.rmdir()
+        if self.temporary:
+            shutil.rmtree(self.temporary, ignore_errors=True)
         self.lock.release()
