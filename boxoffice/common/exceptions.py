@@ -1,0 +1,62 @@
+"""The root of the product's own errors."""
+
+from typing import Any
+
+
+class BoxOfficeError(Exception):
+    """An error whose receiver is told what happened and what to do about it.
+
+    ``code`` is stable and for machines, the message is for people, ``retryable`` says whether the
+    same request can succeed later unchanged, ``hint`` says what would help instead, and ``status``
+    is the HTTP status with which the REST doors answer.
+    """
+
+    code = "error"
+    retryable = False
+    hint = ""
+    status = 400
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if hint is not None:
+            self.hint = hint
+
+    def as_data(self) -> dict[str, Any]:
+        """The form in which the model sees the error (SPEC: errors are data)."""
+        return {
+            "error": {
+                "code": self.code,
+                "message": self.message,
+                "retryable": self.retryable,
+                "hint": self.hint,
+            }
+        }
+
+
+class NotFound(BoxOfficeError):
+    """The thing does not exist, or is not the caller's to see: the answer is the same."""
+
+    code = "not_found"
+    status = 404
+
+
+class Conflict(BoxOfficeError):
+    """The thing is no longer in the state that the request needs."""
+
+    code = "conflict"
+    status = 409
+
+
+class Forbidden(BoxOfficeError):
+    """The caller is known, and may not do this."""
+
+    code = "forbidden"
+    status = 403
+
+
+class InvalidInput(BoxOfficeError):
+    """The request cannot be understood; the message names the field and the bound."""
+
+    code = "invalid_input"
+    status = 422

@@ -1,0 +1,231 @@
+"""Django settings: one file, read from the environment."""
+
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.csp import CSP
+from django.utils.translation import gettext_lazy as _
+
+from boxoffice.config import env
+from boxoffice.tenancy.postgres.base import APP_ROLE
+
+BASE_DIR = Path(__file__).resolve().parents[2]
+VERSION = "0.1.0"
+
+DEBUG = env.boolean("DEBUG", default=False)
+SECRET_KEY = env.text("SECRET_KEY")
+if not SECRET_KEY:
+    if not DEBUG:
+        raise ImproperlyConfigured("SECRET_KEY must be set (or DEBUG=1 on your own machine).")
+    SECRET_KEY = "insecure-for-debugging-only-" + "0" * 40
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS")
+
+INSTALLED_APPS = [
+    "unfold",
+    "unfold.contrib.guardian",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "django.contrib.staticfiles",
+    "guardian",
+    "channels",
+    "django_htmx",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "boxoffice.tenancy",
+    "boxoffice.audit",
+    "boxoffice.billing",
+    "boxoffice.ticketing",
+    "approvals",
+    "tools",
+    "agents",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.middleware.csp.ContentSecurityPolicyMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "boxoffice.tenancy.middleware.TenantPathMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "boxoffice.tenancy.middleware.PrincipalMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "boxoffice.config.urls"
+TENANT_URLCONF = "boxoffice.config.tenant_urls"
+ASGI_APPLICATION = "boxoffice.config.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.template.context_processors.csp",
+                "django.template.context_processors.i18n",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "boxoffice.tenancy.context.tenant",
+            ],
+        },
+    }
+]
+
+DATABASES = {
+    "default": env.database(
+        "DATABASE_URL",
+        engine="boxoffice.tenancy.postgres",
+        role=APP_ROLE,
+        pool_size=env.integer("DATABASE_POOL_SIZE", 8),
+    )
+}
+REDIS_URL = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}]},
+    }
+}
+
+AUTH_USER_MODEL = "tenancy.User"
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "guardian.backends.ObjectPermissionBackend",
+]
+ANONYMOUS_USER_NAME = None
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "/accounts/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.boolean("SECURE_COOKIES", default=not DEBUG)
+SECURE_SSL_REDIRECT = env.boolean("SECURE_SSL_REDIRECT", default=not DEBUG)
+SECURE_REDIRECT_EXEMPT = [r"^(livez|readyz|metrics)$"]
+SECURE_HSTS_SECONDS = 0 if DEBUG else 31_536_000
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = not DEBUG
+SECURE_PROXY_SSL_HEADER = (
+    ("HTTP_X_FORWARDED_PROTO", "https") if env.boolean("BEHIND_PROXY", default=False) else None
+)
+SECURE_CSP = {
+    "default-src": [CSP.SELF],
+    "script-src": [CSP.SELF, CSP.NONCE],
+    "style-src": [CSP.SELF],
+    "img-src": [CSP.SELF, "data:"],
+    "connect-src": [CSP.SELF],
+    "object-src": [CSP.NONE],
+    "base-uri": [CSP.NONE],
+    "form-action": [CSP.SELF],
+    "frame-ancestors": [CSP.NONE],
+}
+
+LANGUAGE_CODE = "pt-br"
+LANGUAGES = [("pt-br", _("Portuguese (Brazil)")), ("en", _("English"))]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+TIME_ZONE = "America/Sao_Paulo"
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
+MAILERS = {
+    "default": {
+        "BACKEND": env.text("EMAIL_BACKEND", "django.core.mail.backends.console.EmailBackend")
+    }
+}
+DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "bilheteria@example.com")
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["boxoffice.tenancy.rest.PrincipalAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["boxoffice.tenancy.rest.IsPrincipal"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PAGINATION_CLASS": "boxoffice.tenancy.rest.NewestFirst",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "boxoffice.tenancy.problems.exception_handler",
+    "PAGE_SIZE": 50,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "BoxOffice Agents",
+    "DESCRIPTION": "What a fan, a reviewer and a tenant admin can do, per tenant.",
+    "VERSION": VERSION,
+    "SERVE_URLCONF": TENANT_URLCONF,
+    "SERVERS": [
+        {"url": "/t/{tenant}", "variables": {"tenant": {"default": "arena"}}},
+    ],
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SERVE_AUTHENTICATION": [],
+}
+
+# Work. Messages are wake-ups and Postgres decides, so nothing is stored in the broker for long:
+# the visibility timeout only has to stay far above the longest run.
+CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", REDIS_URL)
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 6 * 3600}
+CELERY_TASK_DEFAULT_QUEUE = "boxoffice"
+CELERY_TIMEZONE = "UTC"
+SWEEP_SECONDS = env.integer("SWEEP_SECONDS", 1)
+CELERY_BEAT_SCHEDULE = {
+    "agents.sweep": {
+        "task": "agents.sweep",
+        "schedule": float(SWEEP_SECONDS),
+        "options": {"expires": 5},
+    },
+    "ticketing.expire_holds": {
+        "task": "ticketing.expire_holds",
+        "schedule": 5.0,
+        "options": {"expires": 10},
+    },
+    "approvals.expire": {
+        "task": "approvals.expire",
+        "schedule": 5.0,
+        "options": {"expires": 10},
+    },
+    "audit.seal": {"task": "audit.seal", "schedule": 5.0, "options": {"expires": 10}},
+}
+
+# The agent.
+ANTHROPIC_API_KEY = env.text("ANTHROPIC_API_KEY")
+ANTHROPIC_BASE_URL = env.text("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
+MODEL_TIMEOUT_SECONDS = env.integer("MODEL_TIMEOUT_SECONDS", 60)
+DEMO_TOKEN_DELAY_MS = env.integer("DEMO_TOKEN_DELAY_MS", 12)
+LEASE_SECONDS = env.integer("LEASE_SECONDS", 6)
+HEARTBEAT_SECONDS = 1.0
+STREAM_FLUSH_SECONDS = 0.02
+STREAM_MAX_ENTRIES = 10_000
+STREAM_EXPIRE_SECONDS = 3600
+HOLD_SECONDS = env.integer("HOLD_SECONDS", 600)
+APPROVAL_SECONDS = env.integer("APPROVAL_SECONDS", 24 * 3600)
+
+LOG_LEVEL = env.text("LOG_LEVEL", "INFO")
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
+}

@@ -1,0 +1,11 @@
+"""URLs of one tenant: under `/t/<slug>/`, or at the root of the tenant's own host."""
+
+from django.urls import include, path
+
+urlpatterns = [
+    path("", include("agents.urls")),
+    path("approvals/", include("approvals.urls")),
+    path("api/v1/", include("agents.api.urls")),
+    path("api/v1/", include("approvals.api_urls")),
+    path("api/v1/", include("boxoffice.ticketing.api_urls")),
+]

@@ -1,0 +1,59 @@
+"""The tenant and the principal of a WebSocket, by the same rules as for a request."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from channels.auth import get_user
+from channels.db import database_sync_to_async
+from django.contrib.auth.models import AnonymousUser
+
+from boxoffice.common.exceptions import BoxOfficeError
+from boxoffice.tenancy.middleware import VISITOR_KEY, tenant_from
+from boxoffice.tenancy.models import Tenant, User
+from boxoffice.tenancy.principals import Principal, principal_for, token_user
+
+type Scope = dict[str, Any]
+type Receive = Callable[[], Awaitable[dict[str, Any]]]
+type Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class TenantSocketMiddleware:
+    """Sets ``scope["tenant"]`` and ``scope["principal"]``, and strips the tenant's prefix.
+
+    A handshake for an unknown tenant, by a non-member or with a bad token is refused (403).
+    """
+
+    def __init__(self, inner: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        self.inner = inner
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the socket, or refuse the handshake."""
+        headers = {key.lower(): value.decode("latin-1") for key, value in scope["headers"]}
+        user = await get_user(scope)
+        try:
+            tenant, principal, prefix = await database_sync_to_async(_resolve)(
+                path=scope["path"],
+                host=headers.get(b"host", ""),
+                authorization=headers.get(b"authorization", ""),
+                user=user,
+                visitor=scope["session"].get(VISITOR_KEY),
+            )
+        except BoxOfficeError:
+            await send({"type": "websocket.close", "code": 4404})
+            return
+        path = scope["path"][len(prefix) :]
+        await self.inner(
+            {**scope, "tenant": tenant, "principal": principal, "path": path}, receive, send
+        )
+
+
+def _resolve(
+    *, path: str, host: str, authorization: str, user: Any, visitor: str | None
+) -> tuple[Tenant, Principal, str]:
+    tenant, prefix = tenant_from(path=path, host=host)
+    if tenant is None:
+        raise BoxOfficeError("No tenant.")
+    if authorization[:7].lower() == "bearer ":
+        user = token_user(tenant=tenant, plain=authorization[7:].strip())
+    known = user if isinstance(user, User) else AnonymousUser()
+    return tenant, principal_for(tenant=tenant, user=known, visitor=visitor), prefix

@@ -1,0 +1,11 @@
+#!/usr/bin/env python
+"""Command line of the product: `python manage.py help`."""
+
+import os
+import sys
+
+from django.core.management import execute_from_command_line
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "boxoffice.config.settings")
+    execute_from_command_line(sys.argv)
