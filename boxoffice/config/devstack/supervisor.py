@@ -1,6 +1,5 @@
 """`make run`: servers, migrations, demo data, then the site's processes, until it is stopped."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -272,7 +271,7 @@ def supervise(environ: Mapping[str, str], console: Console) -> None:
                 if end_leftover(home, name, GRACE_SECONDS):
                     console.say(f"ended {name}, which an earlier run had left behind")
             check_port(options.host, options.port)
-            console.say(f"starting; data and logs are in {os.path.relpath(home)}")
+            console.say(f"starting; data and logs are in {home}")
             Supervisor(options, home, console).run()
     except Stopped:
         console.say("stopped")
