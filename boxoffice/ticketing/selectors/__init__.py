@@ -1,0 +1,1 @@
+"""Reading the box office: no writes, no locks."""
