@@ -7,5 +7,7 @@ from celery import Celery
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "boxoffice.config.settings")
 
 app = Celery("boxoffice")
+# Tasks are sent from web and worker threads too; Celery's "current app" is per thread otherwise.
+app.set_default()
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()

@@ -200,6 +200,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 5.0,
         "options": {"expires": 10},
     },
+    "ticketing.deliver_emails": {
+        "task": "ticketing.deliver_emails",
+        "schedule": 15.0,
+        "options": {"expires": 15},
+    },
     "approvals.expire": {
         "task": "approvals.expire",
         "schedule": 5.0,
@@ -219,6 +224,10 @@ STREAM_FLUSH_SECONDS = 0.02
 STREAM_MAX_ENTRIES = 10_000
 STREAM_EXPIRE_SECONDS = 3600
 HOLD_SECONDS = env.integer("HOLD_SECONDS", 600)
+FAN_CONFIRM_SECONDS = env.integer("FAN_CONFIRM_SECONDS", 900)
+PAYMENT_PROVIDER = env.text(
+    "PAYMENT_PROVIDER", "boxoffice.ticketing.services.payments.DemoProvider"
+)
 APPROVAL_SECONDS = env.integer("APPROVAL_SECONDS", 24 * 3600)
 
 LOG_LEVEL = env.text("LOG_LEVEL", "INFO")
