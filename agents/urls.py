@@ -1,5 +1,12 @@
-"""URL patterns."""
+"""URL patterns of the chat, below the tenant's prefix."""
 
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from agents import views
+
+app_name = "agents"
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", views.chat_open, name="chat-open"),
+    path("new/", views.chat_new, name="chat-new"),
+    path("c/<uuid:conversation_id>/", views.chat_show, name="chat-show"),
+]
