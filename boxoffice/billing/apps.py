@@ -1,6 +1,9 @@
 """The billing room."""
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+from boxoffice.billing.list_prices import list_prices_seed
 
 
 class BillingConfig(AppConfig):
@@ -9,3 +12,7 @@ class BillingConfig(AppConfig):
     name = "boxoffice.billing"
     label = "billing"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Prices are there from the first migration on."""
+        post_migrate.connect(list_prices_seed, sender=self)
