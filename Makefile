@@ -22,12 +22,11 @@ faults: .venv/.synced ## Run the tests that kill processes
 bench: .venv/.synced ## Measure, and print the tables of docs/benchmarks.md
 	$(PYTHON) -m benchmarks $(ARGS)
 
-lint: .venv/.synced ## Check style, templates, imports, migrations, settings, spelling
+lint: .venv/.synced ## Check style, templates, imports, settings, spelling
 	.venv/bin/ruff check $(CODE)
 	.venv/bin/ruff format --check $(CODE)
 	.venv/bin/djlint --quiet --check --lint templates
 	.venv/bin/lint-imports
-	DEBUG=1 $(PYTHON) manage.py makemigrations --check --dry-run
 	SECRET_KEY=$$($(PYTHON) -c 'import secrets; print(secrets.token_urlsafe(48))') DEBUG=0 \
 		$(PYTHON) manage.py check --deploy --fail-level WARNING
 	.venv/bin/typos

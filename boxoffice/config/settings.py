@@ -1,6 +1,7 @@
 """Django settings: one file, read from the environment."""
 
 from pathlib import Path
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.csp import CSP
@@ -147,9 +148,18 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
-MAILERS = {
-    "default": {
-        "BACKEND": env.text("EMAIL_BACKEND", "django.core.mail.backends.console.EmailBackend")
+MAILERS: dict[str, dict[str, Any]] = {
+    "default": {"BACKEND": "django.core.mail.backends.console.EmailBackend"}
+    if DEBUG
+    else {
+        "BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+        "OPTIONS": {
+            "host": env.text("EMAIL_HOST", "localhost"),
+            "port": env.integer("EMAIL_PORT", 25),
+            "username": env.text("EMAIL_HOST_USER"),
+            "password": env.text("EMAIL_HOST_PASSWORD"),
+            "use_tls": env.boolean("EMAIL_USE_TLS", default=False),
+        },
     }
 }
 DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "bilheteria@example.com")
