@@ -1,11 +1,16 @@
 """The agents room."""
 
 from django.apps import AppConfig
+from django.utils.module_loading import autodiscover_modules
 
 
 class AgentsConfig(AppConfig):
-    """App of the agents room."""
+    """Who decides the next step: conversations, runs, the loop, the gateway to the models."""
 
     name = "agents"
     label = "agents"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Connect what follows a commit."""
+        autodiscover_modules("receivers")

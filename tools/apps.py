@@ -1,11 +1,16 @@
 """The tools room."""
 
 from django.apps import AppConfig
+from django.utils.module_loading import autodiscover_modules
 
 
 class ToolsConfig(AppConfig):
-    """App of the tools room."""
+    """What an agent may do: contract, guard, dispatch, ledger, and the built-in tools."""
 
     name = "tools"
     label = "tools"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Load every module of the catalogue, which registers its tools."""
+        autodiscover_modules("catalogue")

@@ -168,7 +168,7 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["boxoffice.tenancy.rest.PrincipalAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["boxoffice.tenancy.rest.IsPrincipal"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["boxoffice.tenancy.rest.StrictJSONParser"],
     "DEFAULT_PAGINATION_CLASS": "boxoffice.tenancy.rest.NewestFirst",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "boxoffice.tenancy.problems.exception_handler",
@@ -185,6 +185,12 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SERVE_AUTHENTICATION": [],
+    "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "boxoffice.tenancy.openapi.describe_errors",
+    ],
 }
 
 # Work. Messages are wake-ups and Postgres decides, so nothing is stored in the broker for long:
@@ -192,10 +198,14 @@ SPECTACULAR_SETTINGS = {
 CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", REDIS_URL)
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
+CELERY_TASK_PUBLISH_RETRY = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 6 * 3600}
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 6 * 3600,
+    "socket_connect_timeout": 2,
+}
 CELERY_TASK_DEFAULT_QUEUE = "boxoffice"
 CELERY_TIMEZONE = "UTC"
 SWEEP_SECONDS = env.integer("SWEEP_SECONDS", 1)
@@ -228,6 +238,7 @@ ANTHROPIC_API_KEY = env.text("ANTHROPIC_API_KEY")
 ANTHROPIC_BASE_URL = env.text("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
 MODEL_TIMEOUT_SECONDS = env.integer("MODEL_TIMEOUT_SECONDS", 60)
 DEMO_TOKEN_DELAY_MS = env.integer("DEMO_TOKEN_DELAY_MS", 12)
+DATABASE_THREADS = env.integer("DATABASE_THREADS", 8)
 LEASE_SECONDS = env.integer("LEASE_SECONDS", 6)
 HEARTBEAT_SECONDS = 1.0
 STREAM_FLUSH_SECONDS = 0.02

@@ -13,7 +13,14 @@ from agents.llm.wire import Json, content_blocks
 
 _TODAY = re.compile(r"Today:\s*(\d{4}-\d{2}-\d{2})")
 _ZONE = re.compile(r"time zone\s+([A-Za-z_+\-]+(?:/[A-Za-z_+\-0-9]+)*)")
-_LANGUAGE = re.compile(r"(?:language|locale|idioma)\b\W*(?:is\s+)?(pt|en)", re.IGNORECASE)
+_LANGUAGE = re.compile(
+    r"(?:(?:language|locale|idioma)\b\W*(?:is\s+)?|\()(?P<language>pt|en|brazilian|portug)"
+    r"(?:\w*[^\n]{0,20} if it cannot|\w*\b)",
+    re.IGNORECASE,
+)
+# How a harness tells of calls when it offers no tools: endpoints refuse tool blocks then.
+_TOLD_CALL = re.compile(r"^\[called (?P<name>\w+) with (?P<arguments>\{.*\})\]$", re.DOTALL)
+_NOT_THE_FAN = "[A person of the box office"
 _WRAPPED = re.compile(r"^\s*<tool_output\b[^>]*>(?P<inner>.*?)(?:</tool_output>.*)?$", re.DOTALL)
 
 
@@ -59,7 +66,8 @@ class Call:
 
     @property
     def has_succeeded(self) -> bool:
-        return not (self.error or self.is_pending or self.is_denied)
+        is_open = self.is_pending or self.status in ("not_run", "running")
+        return not (self.error or is_open or self.is_denied)
 
 
 @dataclass(slots=True)
@@ -97,26 +105,47 @@ def read_conversation(body: Mapping[str, Any]) -> Conversation:
 
 
 def _turns(messages: list[Json]) -> list[Turn]:
-    turns: list[Turn] = []
+    turns = [Turn("")]
     proposed: dict[str, Json] = {}
     for message in messages:
-        texts = [str(block.get("text", "")) for block in content_blocks(message, "text")]
-        text = "\n".join(texts).strip()
         if message["role"] == "assistant":
-            if not turns:
-                turns.append(Turn(""))
-            turns[-1].reply = text
-            for block in content_blocks(message, "tool_use"):
-                proposed[str(block["id"])] = block
-            continue
-        for block in content_blocks(message, "tool_result"):
-            use = proposed.get(str(block.get("tool_use_id")))
-            if use is not None and turns:
-                call = Call(str(use["name"]), dict(use.get("input") or {}), read_result(block))
-                turns[-1].calls.append(call)
-        if text:
+            _read_assistant(message, turns[-1], proposed)
+        else:
+            _read_user(message, turns, proposed)
+    return turns[1:] or turns
+
+
+def _read_assistant(message: Json, turn: Turn, proposed: dict[str, Json]) -> None:
+    texts = []
+    for block in content_blocks(message, "text"):
+        told = _TOLD_CALL.match(str(block["text"]))
+        if told is None:
+            texts.append(str(block["text"]))
+        else:
+            use = {"name": told["name"], "input": _read_object(told["arguments"]) or {}}
+            proposed[f"told-{len(proposed)}"] = use
+    for block in content_blocks(message, "tool_use"):
+        proposed[str(block["id"])] = block
+    turn.reply = "\n".join(texts).strip()
+
+
+def _read_user(message: Json, turns: list[Turn], proposed: dict[str, Json]) -> None:
+    for block in content_blocks(message, "tool_result"):
+        use = proposed.pop(str(block.get("tool_use_id")), None)
+        if use is not None:
+            turns[-1].calls.append(_call(use, read_result(block)))
+    for block in content_blocks(message, "text"):
+        text = str(block["text"]).strip()
+        if _WRAPPED.match(text):
+            told = next((key for key in proposed if key.startswith("told-")), None)
+            if told is not None:
+                turns[-1].calls.append(_call(proposed.pop(told), read_result({"content": text})))
+        elif text and not text.startswith(_NOT_THE_FAN):
             turns.append(Turn(text))
-    return turns or [Turn("")]
+
+
+def _call(use: Json, result: Json) -> Call:
+    return Call(str(use["name"]), dict(use.get("input") or {}), result)
 
 
 def read_result(block: Json) -> Json:
@@ -128,15 +157,20 @@ def read_result(block: Json) -> Json:
     text = str(content or "")
     wrapped = _WRAPPED.match(text)
     inner = wrapped["inner"] if wrapped else text
-    try:
-        result = json.loads(inner)
-    except ValueError:
-        result = None
-    if isinstance(result, dict):
+    result = _read_object(inner)
+    if result is not None:
         return _unwrapped(result)
     if block.get("is_error"):
         return {"error": {"code": "error", "message": inner.strip(), "retryable": False}}
     return {"text": inner.strip()}
+
+
+def _read_object(text: str) -> Json | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _unwrapped(result: Json) -> Json:
@@ -159,7 +193,7 @@ def _language(turns: list[Turn], system: str) -> str:
         if found:
             return found
     match = _LANGUAGE.search(system)
-    return match[1].lower() if match else "pt"
+    return "en" if match and match["language"].lower() == "en" else "pt"
 
 
 def _today(system: str, zone: ZoneInfo) -> date:

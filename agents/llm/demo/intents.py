@@ -79,12 +79,6 @@ _RULES: tuple[tuple[Intent, re.Pattern[str]], ...] = tuple(
     (intent, re.compile(pattern))
     for intent, pattern in (
         (
-            Intent.NEVER_MIND,
-            r"\b(?:deixa (?:pra|para) la|esquec[ea]|nada nao|desisti|desisto|never ?mind|forget"
-            r" it)\b"
-            r"(?!.*\b(?:reserva|pedido|hold|order)\b)",
-        ),
-        (
             Intent.WHO,
             r"\b(?:quem (?:e|sao) voces?|quem (?:ta|esta) ai|(?:voce|vc) e (?:um |uma )?(?:robo"
             r"|humano|ia|"
@@ -138,6 +132,12 @@ _RULES: tuple[tuple[Intent, re.Pattern[str]], ...] = tuple(
             r"|\bminhas? reservas?\b|\b(?:my|what|any|which|show) (?:\w+ )?(?:holds?"
             r"|reservations?)\b"
             r"|\bhow long\b.{0,20}\b(?:hold|held)\b",
+        ),
+        (
+            Intent.NEVER_MIND,
+            r"\b(?:deixa (?:pra|para) la|esquec[ea]|nada nao|desisti|desisto|never ?mind|forget"
+            r" it)\b"
+            r"(?!.*\b(?:reserva|pedido|hold|order)\b)",
         ),
         (
             Intent.BUY,

@@ -378,7 +378,7 @@ def _listing(calls: Sequence[Call]) -> str:
 def _learn(memory: Memory, call: Call) -> None:
     result = call.result
     if call.name in ("place_order", "hold_seats", "release_hold") and not call.has_succeeded:
-        if "expired" in call.code and "approval" not in call.code:
+        if call.code in ("hold_expired", "hold_not_active", "hold_not_found"):
             memory.lost_hold = memory.holds.pop(str(call.arguments.get("hold_id")), None)
         return
     if not call.has_succeeded:

@@ -224,6 +224,20 @@ PHRASES: dict[str, Pair] = {
         "Cheguei ao limite do que posso fazer agora e precisei parar por aqui.",
         "I reached the limit of what I can do right now and had to stop here.",
     ),
+    "error_needs_person": (
+        "Isso precisa da aprovação de uma pessoa da equipe, e o seu plano não inclui isso. Posso "
+        "passar a conversa para o atendimento.",
+        "That needs the approval of a person of the team, which your plan does not include. I can "
+        "pass the conversation on to support.",
+    ),
+    "error_closed": (
+        "As vendas para esse evento estão encerradas. Posso procurar outra data ou outro evento.",
+        "Tickets for that event are no longer on sale. I can look for another date or event.",
+    ),
+    "error_hold_gone": (
+        "Essa reserva não está mais ativa; nada foi cobrado agora.",
+        "That hold is no longer active; nothing was charged now.",
+    ),
     "found_so_far": ("O que encontrei até aqui:", "What I found so far:"),
     "error_approval_expired": (
         "Ninguém decidiu a tempo, então nada foi feito. Posso pedir de novo, se quiser.",
@@ -267,8 +281,8 @@ PHRASES: dict[str, Pair] = {
         " it.",
     ),
     "error_payment": (
-        "O pagamento não foi aceito. Nada foi cobrado.",
-        "The payment was not accepted. Nothing was charged.",
+        "O pagamento não foi aceito. Nada foi cobrado, e os lugares continuam reservados.",
+        "The payment was not accepted. Nothing was charged, and the seats are still held.",
     ),
     "error_done": (
         "Isso já tinha sido feito antes, então não fiz de novo.",

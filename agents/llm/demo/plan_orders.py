@@ -24,7 +24,7 @@ def buy(now: Situation) -> Reply:
         return now.call("place_order", {"hold_id": hold["hold_id"]})
     if not call.has_succeeded:
         told = now.explain(call)
-        is_lost = now.memory.lost_hold is not None and "approval" not in call.code
+        is_lost = now.memory.lost_hold is not None and call.code.startswith("hold_")
         return f"{told}\n\n{now.say('hold_again')}" if is_lost else told
     result = call.result
     return _approval(now, call) + now.say(

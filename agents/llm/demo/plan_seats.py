@@ -1,13 +1,14 @@
 """Finding events and seats, and holding seats."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from agents.llm.demo import render
+from agents.llm.demo import render, words
 from agents.llm.demo.conversation import Call
 from agents.llm.demo.intents import Intent
 from agents.llm.demo.memory import match_events
 from agents.llm.demo.situation import Reply, Situation
 from agents.llm.demo.slots import Slots, as_number
+from agents.llm.demo.text import fold
 from agents.llm.wire import Json
 
 TRIED_EVENTS = 3  # how many events are looked into before saying that no seats fit
@@ -68,24 +69,33 @@ def stop_early(now: Situation) -> str:
 
 def _search(now: Situation) -> Call | Reply:
     """Return the search that answers the wish; or the call to make, or what went wrong."""
-    slots = now.goal.slots
-    arguments = slots.search_arguments()
-    call = now.made("search_events", arguments)
-    if call is None:
-        return now.call("search_events", arguments)
-    if not call.has_succeeded:
-        return now.explain(call)
-    if not _events(call) and slots.query:
-        # Nothing by that name: what else is there on those terms?
-        wider = {key: value for key, value in arguments.items() if key != "query"}
-        if not wider and now.goal.said.is_fragment:
+    first: Call | None = None
+    for arguments in _searches(now):
+        call = now.made("search_events", arguments)
+        if call is None and first is not None and not now.offers("search_events"):
+            break
+        if call is None:
+            return now.call("search_events", arguments)
+        if not call.has_succeeded:
+            return now.explain(call)
+        if _events(call):
             return call
-        again = now.made("search_events", wider)
-        if again is None and now.offers("search_events"):
-            return now.call("search_events", wider)
-        if again is not None and _events(again):
-            return again
-    return call
+        first = first or call
+    return first or now.cannot("search_events")
+
+
+def _searches(now: Situation) -> Iterator[Json]:
+    """Yield what to search for, from the exact wish to what else there is on those terms."""
+    arguments = now.goal.slots.search_arguments()
+    yield arguments
+    if "query" not in arguments:
+        return
+    other = words.GENRES.get(fold(str(arguments["query"])))
+    if other:
+        yield {**arguments, "query": other}
+    wider = {key: value for key, value in arguments.items() if key != "query"}
+    if wider or not now.goal.said.is_fragment:
+        yield wider
 
 
 def _events(call: Call) -> list[Json]:

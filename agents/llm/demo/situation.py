@@ -16,9 +16,12 @@ type Reply = str | tuple[ToolUseBlock, ...]
 _FANS_TOOLS = ("hold_seats", "release_hold", "place_order", "get_order_status", "refund_order")
 _APPROVAL_CODES = ("approval_expired", "approval_withdrawn", "approval_void")
 _ERROR_TEXTS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("needs_human",), "error_needs_person"),
+    (("sales_closed",), "error_closed"),
+    (("hold_not",), "error_hold_gone"),
     (("unknown_outcome", "outcome_unknown"), "error_unknown"),
     (("rate", "too_many_requests", "throttl"), "error_rate"),
-    (("grant", "forbidden", "permission", "not_allowed", "unknown_tool", "sign_in", "anonymous"),
+    (("grant", "forbidden", "permission", "not_allowed", "unknown_tool"),
      "error_permission"),
     (("payment", "card"), "error_payment"),
     (("taken", "unavailable_seats", "seats_unavailable", "sold"), "taken"),
@@ -103,6 +106,8 @@ class Situation:
             return self.say("denied_why", reason=reason) if reason else self.say("denied")
         if call.code in _APPROVAL_CODES:
             return self.say(f"error_{call.code}")
+        if "sign_in" in call.code or "anonymous" in call.code:
+            return self.say("sign_in", action=action_name(call.name, self.language))
         for parts, key in _ERROR_TEXTS:
             if any(part in call.code for part in parts):
                 return self.say(key)

@@ -30,7 +30,8 @@ _NO_CITY = re.compile(
 _ANY = re.compile(
     r"\b(?:qualquer (?:um|uma|evento|show|coisa|dia)|tanto faz|o que (?:voce achar|tiver)|"
     r"(?:voce|vc) escolhe|pode escolher|escolha (?:voce|por mim|um)|mais barat[oa]|"
-    r"any(?:thing| one| event| show| of them)?|whatever|you (?:choose|pick)|either|cheapest)\b"
+    r"any (?:one|of them|will do|is fine|works)|anything (?:goes|is fine|works)|whatever|"
+    r"you (?:choose|pick)|either(?: one)?|cheapest)\b|^\W*any\W*$"
 )
 _APART = re.compile(
     r"\b(?:separad[oa]s?|nao precisa(?:m)? ser juntos|nao importa se|espalhad[oa]s|"

@@ -60,6 +60,14 @@ _ORDINAL = re.compile(
     r")\b"
 )
 
+# "o primeiro para 4 pessoas", "2 ingressos para o segundo"; "a segunda" would be Monday there.
+_PLAIN_ORDINAL = (
+    r"(?P<ordinal>primeir[oa]|segundo|terceir[oa]|quarto|ultim[oa]|first|second|third|fourth|last)"
+)
+_ORDINAL_IN_SENTENCE = re.compile(
+    rf"\b(?:o|a|the)\s+{_PLAIN_ORDINAL}(?=\s*(?:$|[,.!?]|(?:para|pra|for|por favor|please)\b))"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class MaxPrice:
@@ -152,7 +160,8 @@ def find_ordinal(folded: str) -> tuple[int, Span] | None:
                 return number, match.span()
         elif match["strong"] or _stands_alone(folded, match):
             return words.ORDINALS[match["ordinal"]], match.span()
-    return None
+    inside = _ORDINAL_IN_SENTENCE.search(folded)
+    return (words.ORDINALS[inside["ordinal"]], inside.span()) if inside else None
 
 
 def number_of(word: str) -> int | None:

@@ -38,10 +38,10 @@ ORDINALS = {
     "mais barato": 1, "mais barata": 1, "mais em conta": 1, "cheapest": 1,
 }  # fmt: skip
 CHOICE_FILLERS = _set(
-    "a o as os na no da do de essa esse esta este dessa desse pode ser quero prefiro fico com "
-    "escolho vou reserve reservar segure segura pegue pega por favor entao ok certo sim mesmo "
-    "the one that this i i'll take want prefer choose book hold get me please yes then so let's "
-    "go with for it e pra para mim"
+    "nao nope a o as os na no da do de essa esse esta este dessa desse pode ser quero prefiro "
+    "fico com  escolho vou reserve reservar segure segura pegue pega por favor entao ok certo "
+    "sim mesmo  the one that this i i'll take want prefer choose book hold get me please yes "
+    "then so let's  go with for it e pra para mim"
 )
 
 SEAT_NOUNS = (
@@ -91,7 +91,7 @@ FILLERS = _set(
     "onde quanto quantos quantas custa custam como encontre encontrar encontra ache achar acha "
     "procure procurar procura procuro procurando busque buscar busca buscando mostre mostrar "
     "mostra liste listar lista veja ver diga dizer fale falar reserve reservar reserva reserve- "
-    "os reserve-as reserva-los reserve-o reserve-a segure segurar segura segure-os segure-as "
+    "reserve-as reserva-los reserve-o reserve-a segure segurar segura segure-os segure-as "
     "garanta garantir guarde guardar separe separar pegue pegar compre comprar compra compra- "
     "los adquirir assento assentos lugar lugares ingresso ingressos entrada entradas cadeira "
     "cadeiras poltrona poltronas bilhete bilhetes pessoa pessoas amigos vaga vagas evento "
@@ -99,23 +99,42 @@ FILLERS = _set(
     "programacao agenda atracao atracoes sessao sessoes disponivel disponiveis livre livres "
     "junto juntos juntas lado vizinhos vizinhas adjacentes proximos proximas proximo proxima "
     "perto cidade data semana mes fim final preco precos valor reais real brl cada total maximo "
-    "ate abaixo acima antes depois partir entre hora horas coisa coisas algo nada tudo opcao "
-    "opcoes alternativa alternativas passeio sair fazer fazendo rolando acontecendo acontece "
-    "vai ter i i'd i'm i'll im we we'd us you your my our it its it's he she they them that "
-    "this these those the an of in on at to for from with without and or if is are was be been "
-    "there there's any some other others more less very good great nice cool best better cheap "
-    "cheaper cheapest please hi hello hey thanks thank yes not okay sure can could would should "
-    "will shall may want need like love find search look looking get give list tell see check "
-    "know book booking hold grab buy purchase seat seats ticket tickets place places spot spots "
-    "person people friends event events concert concerts gig gigs plays performance "
+    "ate abaixo acima antes depois partir entre cartaz hora horas coisa coisas algo nada tudo "
+    "opcao opcoes alternativa alternativas passeio sair fazer fazendo rolando acontecendo "
+    "acontece vai ter i i'd i'm i'll im we we'd us you your my our it its it's he she they them "
+    "that this these those the an of in on at to for from with without and or if is are was be "
+    "been there there's any some other others more less very good great nice cool best better "
+    "cheap cheaper cheapest please hi hello hey thanks thank yes not okay sure can could would "
+    "should will shall may want need like love find search look looking get give list tell see "
+    "check know book booking hold grab buy purchase seat seats ticket tickets place places spot "
+    "spots person people friends event events concert concerts gig gigs plays performance "
     "performances thing things something anything what what's whats which when where how many "
     "much cost costs available free together adjacent next side near neighbouring neighboring "
     "city date day week weekend month price prices value each maximum max under below over "
     "above before after between until by hour hours options option alternative go going does "
-    "did happening today tonight have has had about also then lets let's help mostrem queremos"
+    "did happening today tonight have has had about also then lets let's help mostrem queremos "
+    "fecha fechar feche fechado fechou pagar pago pague paga pay cancel cancele cancelar "
+    "cancela libera libere liberar solta solte release ahead send mande mandar enviar envie "
+    "primeiro primeira segundo terceiro terceira ultimo ultima first second third last ajuda "
+    "ajudar ajude deixa desisti desisto pista frente fundo meio camarote plateia balcao "
+    "mezanino arquibancada front back middle row section reembolso estorno refund pedido "
+    "pedidos status reservas dinheiro volta money finaliza finalizar finalize confirma "
+    "confirmar confirmo checkout negocio cartao pix credito debito card credit possivel talvez "
+    "acho duvida pergunta eh ne pessoal galera familia namorada namorado esposa marido mulher "
+    "filho filha mae pai wife husband girlfriend boyfriend family kid sozinho alone wanna gonna "
+    "up one ones most nearby around daqui desta deste nesse nesta neste dessa desse"
 )
 # Words that may stand inside a title ("O Lago dos Cisnes", "Guns and Roses").
 CONNECTORS = _set("de do da dos das e o a os as em no na of the and in on at to for com with")
+
+_GENRES = (
+    ("teatro", "theater"), ("teatro", "theatre"), ("comedia", "comedy"), ("musica", "music"),
+    ("danca", "dance"), ("infantil", "kids"), ("infantil", "children"), ("futebol", "football"),
+    ("futebol", "soccer"), ("basquete", "basketball"), ("classica", "classical"),
+    ("orquestra", "orchestra"), ("circo", "circus"), ("opera", "opera"), ("humor", "comedy"),
+)  # fmt: skip
+# A genre in the other language, for catalogues that know it only by that name.
+GENRES = {english: portuguese for portuguese, english in _GENRES} | dict(_GENRES)
 
 CITIES = (
     "sao paulo", "rio de janeiro", "belo horizonte", "porto alegre", "salvador", "recife",

@@ -1,0 +1,42 @@
+"""ORM work of the worker's event loop: a few threads, each unit on a pooled connection.
+
+Django's own async ORM runs on one thread and would serialise all runs of a process.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+
+from django.conf import settings
+from django.db import connection
+
+_executor = ThreadPoolExecutor(
+    max_workers=settings.DATABASE_THREADS, thread_name_prefix="agents-db"
+)
+
+
+async def in_db[**P, R](unit: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run a unit of ORM work in a thread, under the caller's scope; its connection goes back.
+
+    A cancelled caller waits for the unit to end: what was begun is committed or rolled back
+    before the run is given away.
+    """
+    loop = asyncio.get_running_loop()
+    context = copy_context()
+    work = loop.run_in_executor(
+        _executor, context.run, _with_connection, partial(unit, *args, **kwargs)
+    )
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise
+
+
+def _with_connection[R](unit: Callable[[], R]) -> R:
+    try:
+        return unit()
+    finally:
+        connection.close()

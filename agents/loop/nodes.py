@@ -1,0 +1,293 @@
+"""The loop: call the model, run what it asks for, wait for humans, end.
+
+Each node does one thing, commits it, and names the next; its return annotation says which can
+follow. After a crash ``first_node`` finds the place from what was committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from django.utils.translation import override
+
+from agents import checkpoints
+from agents.context.history import call_data, flattened
+from agents.context.prompt import system_prompt
+from agents.database import in_db
+from agents.llm.gateway import ModelRequest, ModelTurn
+from agents.loop.events import (
+    approval_requested,
+    run_finished,
+    step_committed,
+    tool_proposed,
+    tool_result,
+)
+from agents.models import RunState as State
+from boxoffice.common.clock import now
+from tools import dispatch
+from tools.models import CallState, ToolCall
+from tools.permissions import grant_of, offered_tools
+
+if TYPE_CHECKING:
+    from agents.loop.runner import Runner
+
+MAX_CALLS_PER_TURN = 16
+MAX_SAME_FAILURES = 2
+
+
+type Node = CallModel | RunTools | Wait | Stop
+
+
+def first_node(runner: Runner) -> Node:
+    """Where a run that was just claimed goes on."""
+    return RunTools() if runner.state.open_calls else CallModel()
+
+
+@dataclass(frozen=True, slots=True)
+class CallModel:
+    """Ask the model; commit what it says, or what it asks for."""
+
+    async def run(self, runner: Runner) -> CallModel | RunTools | Stop | None:
+        """Commit one model step."""
+        state = runner.state
+        exhausted = _exhausted(runner)
+        if exhausted:
+            return Stop(handoff=exhausted)
+        state.text = ""
+        turn = await runner.gateway.stream(
+            await self._request(runner), on_text=runner.say, on_restart=runner.take_back
+        )
+        if turn.calls and not state.is_last_step:
+            return await self._ask(runner, turn)
+        if turn.calls or turn.stop_reason == "max_tokens":
+            return Stop(handoff="budget_steps" if turn.calls else "budget_tokens", turn=turn)
+        return await self._answer(runner, turn)
+
+    async def _request(self, runner: Runner) -> ModelRequest:
+        state = runner.state
+        messages = state.history.messages
+        grant = await in_db(grant_of, state.caller)
+        tools = [] if state.is_last_step else [s.as_model_tool() for s in offered_tools(grant)]
+        return ModelRequest(
+            model=state.model,
+            system=system_prompt(state.setting, now()),
+            messages=messages if tools else flattened(messages),
+            tools=tools,
+            max_tokens=max(1, state.max_output_tokens - state.output_tokens),
+        )
+
+    async def _ask(self, runner: Runner, turn: ModelTurn) -> RunTools:
+        state = runner.state
+        calls, seq = await in_db(
+            checkpoints.model_commit,
+            lease=state.lease,
+            caller=state.caller,
+            model=state.model,
+            turn=turn,
+        )
+        _count(runner, turn)
+        state.history.assistant(turn.blocks)
+        state.open_calls = [call.pk for call in calls]
+        runner.emit(step_committed(seq, "model"))
+        for call in calls:
+            runner.emit(tool_proposed(call))
+        return RunTools()
+
+    async def _answer(self, runner: Runner, turn: ModelTurn) -> CallModel | None:
+        state = runner.state
+        text = turn.text.strip() or sentence(runner, "empty")
+        answer = state.answer(text)
+        taken = await in_db(
+            checkpoints.answer_commit,
+            lease=state.lease,
+            caller=state.caller,
+            model=state.model,
+            turn=turn,
+            answer=answer,
+        )
+        _count(runner, turn)
+        runner.emit(step_committed(state.lease.seq, "model"))
+        if not taken:
+            runner.emit(run_finished(State.SUCCEEDED, answer))
+            return None
+        state.said.append(turn.text.strip())
+        state.history.assistant(turn.blocks)
+        for message in taken:
+            state.history.user_text(message["text"])
+        return CallModel()
+
+
+@dataclass(frozen=True, slots=True)
+class RunTools:
+    """Run the calls of the newest turn: reads side by side, writes one after another."""
+
+    async def run(self, runner: Runner) -> CallModel | Wait | Stop:
+        """Commit each call, then all results as one step."""
+        state = runner.state
+        rows = await in_db(partial(_open_calls, state.open_calls))
+        stuck = any(state.failures[c.tool, c.args_hash] > MAX_SAME_FAILURES for c in rows)
+        if stuck and all(c.state == CallState.PROPOSED for c in rows):
+            return Stop(handoff="same_failure")
+        reports = await self._dispatch(runner, rows)
+        asks = [r.call.pk for r in reports if r.outcome is not dispatch.Outcome.DONE]
+        if asks:
+            return Wait(tuple(asks))
+        return await self._results(runner, [report.call for report in reports])
+
+    async def _dispatch(self, runner: Runner, rows: list[ToolCall]) -> list[dispatch.CallReport]:
+        reads = {c.pk for c in rows if dispatch.is_read(c.tool)}
+        done: dict[UUID, dispatch.CallReport] = {}
+
+        async def one(index: int, call: ToolCall) -> None:
+            done[call.pk] = await self._one(runner, index, call)
+
+        ended = await asyncio.gather(
+            *(one(i, call) for i, call in enumerate(rows) if call.pk in reads),
+            return_exceptions=True,
+        )
+        for error in ended:
+            if error is not None:
+                raise error
+        for index, call in enumerate(rows):
+            if call.pk not in reads:
+                await one(index, call)
+        return [done[call.pk] for call in rows]
+
+    async def _one(self, runner: Runner, index: int, call: ToolCall) -> dispatch.CallReport:
+        state = runner.state
+        was_over = call.state not in (CallState.PROPOSED, CallState.GATED)
+        is_read = dispatch.is_read(call.tool)
+        fence = partial(checkpoints.fence_read if is_read else checkpoints.fence, state.lease)
+        refusal = self._refusal(runner, index, call)
+        if refusal is not None and call.state == CallState.PROPOSED:
+            code, message, hint = refusal
+            report = await in_db(
+                dispatch.call_refuse,
+                call_id=call.pk,
+                code=code,
+                message=message,
+                hint=hint,
+                fence=fence,
+            )
+        else:
+            report = await in_db(
+                dispatch.call_run, call_id=call.pk, caller=state.caller, fence=fence
+            )
+        if report.outcome is dispatch.Outcome.DONE and not was_over:
+            runner.emit(tool_result(report.call))
+        return report
+
+    def _refusal(self, runner: Runner, index: int, call: ToolCall) -> tuple[str, str, str] | None:
+        if index >= MAX_CALLS_PER_TURN:
+            return (
+                "too_many_calls",
+                f"At most {MAX_CALLS_PER_TURN} calls in one turn.",
+                "Ask for fewer things at once.",
+            )
+        if runner.state.failures[call.tool, call.args_hash] >= MAX_SAME_FAILURES:
+            return (
+                "repeated_failure",
+                "This call with these arguments has failed twice already; it was not tried again.",
+                "Do something else, or tell the fan what is not possible.",
+            )
+        return None
+
+    async def _results(self, runner: Runner, calls: list[ToolCall]) -> CallModel:
+        state = runner.state
+        taken = await in_db(
+            checkpoints.results_commit, lease=state.lease, call_ids=[call.pk for call in calls]
+        )
+        for call in calls:
+            state.count_failure(call)
+        state.history.results((call.call_id, call.tool, call_data(call)) for call in calls)
+        state.open_calls = []
+        runner.emit(step_committed(state.lease.seq, "results"))
+        for message in taken:
+            state.history.user_text(message["text"])
+        return CallModel()
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Ask the humans; the run waits without a worker."""
+
+    call_ids: tuple[UUID, ...]
+
+    async def run(self, runner: Runner) -> RunTools | None:
+        """Commit the requests and the waiting together; go on if there is nobody to wait for."""
+        state = runner.state
+        gated = await in_db(
+            checkpoints.run_wait, lease=state.lease, caller=state.caller, call_ids=self.call_ids
+        )
+        if not gated:
+            return RunTools()
+        for call in gated:
+            runner.emit(approval_requested(call))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A budget, or the loop's own judgement, ends the run: a person goes on."""
+
+    handoff: str
+    turn: ModelTurn | None = field(default=None)
+
+    async def run(self, runner: Runner) -> None:
+        """Commit the partial answer and the handoff."""
+        text = self.turn.text.strip() if self.turn else ""
+        await runner.end(
+            State.PARTIAL,
+            answer=runner.state.answer(joined(text, sentence(runner, "handoff"))),
+            partial_text=text,
+            handoff=self.handoff,
+        )
+
+
+def _open_calls(call_ids: list[UUID]) -> list[ToolCall]:
+    rows = {call.pk: call for call in ToolCall.objects.filter(pk__in=call_ids)}
+    return [rows[call_id] for call_id in call_ids]
+
+
+def _exhausted(runner: Runner) -> str:
+    state = runner.state
+    if state.steps_used >= state.max_steps:
+        return "budget_steps"
+    if state.output_tokens >= state.max_output_tokens:
+        return "budget_tokens"
+    if state.cost_micros >= state.max_cost_micros:
+        return "budget_cost"
+    return ""
+
+
+def _count(runner: Runner, turn: ModelTurn) -> None:
+    state = runner.state
+    state.steps_used += 1
+    state.output_tokens += turn.usage.output_tokens
+
+
+def joined(*parts: str) -> str:
+    """Paragraphs, the empty ones left out."""
+    return "\n\n".join(part for part in parts if part)
+
+
+def sentence(runner: Runner, what: str) -> str:
+    """A sentence for the fan, in the conversation's language."""
+    with override(runner.state.caller.language):
+        texts = {
+            "empty": _("Sorry, I have no answer to that. Could you say it another way?"),
+            "handoff": _(
+                "I could not finish this by myself, so I have passed our conversation on to a "
+                "person of the box office, who will answer you right here."
+            ),
+            "failed": _(
+                "Sorry, I cannot answer just now. Nothing was changed; please try again in a "
+                "moment."
+            ),
+        }
+        return texts[what]

@@ -1,0 +1,138 @@
+"""The part of a worker process that hosts its runs: one event loop, one thread.
+
+Celery's threads only hand a run over and wait. The loop renews all leases in one statement,
+learns there of stops and losses, and gives the leases back when the process is to end.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+from concurrent.futures import Future
+from uuid import UUID, uuid4
+
+import uvloop
+from django.conf import settings
+from django.db import DatabaseError
+
+from agents import checkpoints
+from agents.database import in_db
+from agents.llm.gateway import Gateway
+from agents.loop.runner import Interruption, Runner
+from agents.stream import Publisher
+from boxoffice.tenancy.scope import operator_scope, tenant_scope
+
+logger = logging.getLogger(__name__)
+
+
+class WorkerRuntime:
+    """Hosts the live runs of this process."""
+
+    def __init__(self) -> None:
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+        self._live: dict[UUID, Runner] = {}
+        self._is_draining = False
+        self._loop = uvloop.new_event_loop()
+        self._is_ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="agents-loop", daemon=True)
+        self._thread.start()
+        self._is_ready.wait()
+
+    def submit(self, *, tenant_id: UUID, run_id: UUID) -> Future[None]:
+        """Claim and work on a run; the future ends when this worker is through with it."""
+        if self._is_draining:
+            over: Future[None] = Future()
+            over.set_result(None)
+            return over
+        return asyncio.run_coroutine_threadsafe(self._advance(tenant_id, run_id), self._loop)
+
+    def drain(self, timeout: float = 20.0) -> None:
+        """Take nothing more, give all leases back at the next step boundary, and stop."""
+        asyncio.run_coroutine_threadsafe(self._drain(), self._loop).result(timeout)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._open())
+        self._is_ready.set()
+        self._loop.run_forever()
+
+    async def _open(self) -> None:
+        self._gateway = Gateway()
+        self._publisher = Publisher()
+        self._heart = asyncio.create_task(self._beat_forever())
+
+    async def _advance(self, tenant_id: UUID, run_id: UUID) -> None:
+        if self._is_draining or run_id in self._live:
+            return
+        with tenant_scope(tenant_id):
+            lease = await in_db(checkpoints.run_claim, run_id=run_id, owner=self.owner)
+            if lease is None:
+                return
+            runner = Runner(lease=lease, gateway=self._gateway, publisher=self._publisher)
+            self._live[run_id] = runner
+            try:
+                await runner.run()
+            except DatabaseError:
+                # The lease runs out and the sweep queues the run: that is the pause before the
+                # next try.
+                logger.exception("run %s: the database failed", run_id)
+            finally:
+                del self._live[run_id]
+
+    async def _beat_forever(self) -> None:
+        while True:
+            await asyncio.sleep(settings.HEARTBEAT_SECONDS)
+            if not self._live:
+                continue
+            try:
+                with operator_scope("leases of this worker"):
+                    await self._beat()
+            except (DatabaseError, OSError) as error:
+                logger.warning("heartbeat: %s", type(error).__name__)
+
+    async def _beat(self) -> None:
+        asked = dict(self._live)
+        beats = await in_db(checkpoints.heartbeat, owner=self.owner, run_ids=list(asked))
+        held = {beat.run_id: beat for beat in beats}
+        for run_id, runner in asked.items():
+            if self._live.get(run_id) is not runner:
+                continue  # it has ended meanwhile
+            beat = held.get(run_id)
+            if beat is None or beat.epoch != runner.lease.epoch:
+                runner.lost()
+            elif beat.is_cancelled:
+                runner.interrupt(Interruption.STOPPED)
+
+    async def _drain(self) -> None:
+        self._is_draining = True
+        while self._live:
+            runners = list(self._live.values())
+            for runner in runners:
+                runner.interrupt(Interruption.DRAINED)
+            await asyncio.wait([runner.task for runner in runners if runner.task is not None])
+        self._heart.cancel()
+        await self._publisher.close()
+        await self._gateway.close()
+
+
+_runtime: WorkerRuntime | None = None
+_lock = threading.Lock()
+
+
+def runtime() -> WorkerRuntime:
+    """The process's one runtime, made at its first use."""
+    global _runtime
+    with _lock:
+        if _runtime is None:
+            _runtime = WorkerRuntime()
+        return _runtime
+
+
+def shut_down() -> None:
+    """Drain the process's runtime, if there is one."""
+    with _lock:
+        if _runtime is not None:
+            _runtime.drain()

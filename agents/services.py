@@ -1,0 +1,242 @@
+"""What a door may do with conversations and runs."""
+
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+
+from agents import signals
+from agents.models import (
+    RUN_MACHINE,
+    Conversation,
+    Message,
+    Run,
+    RunState,
+    Speaker,
+    Step,
+    StepKind,
+)
+from agents.selectors import conversation_get, run_get
+from boxoffice.audit.services import record
+from boxoffice.common.clock import now
+from boxoffice.common.exceptions import Conflict, Forbidden, InvalidInput
+from boxoffice.common.transitions import transition
+from boxoffice.tenancy.models import Tier
+from boxoffice.tenancy.principals import Principal
+
+MAX_MESSAGE_CHARACTERS = 8_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted:
+    """A stored message and the run that answers it (``None`` for a person's reply)."""
+
+    message: Message
+    run: Run | None
+
+
+def conversation_create(*, principal: Principal, language: str) -> Conversation:
+    """Open a conversation for the principal."""
+    return Conversation.objects.create(
+        user_id=principal.user_id, visitor=principal.visitor or "", language=language
+    )
+
+
+def message_post(
+    *, principal: Principal, conversation_id: UUID, text: str, client_id: str | None = None
+) -> Posted:
+    """Store a message, and queue the run that answers it.
+
+    While a run of the conversation is queued or at work, the message joins it and is taken up at
+    its next step. The same ``client_id`` again is the same message. A person of the box office
+    who writes into a fan's conversation answers it; no run is started. Raises ``NotFound`` for a
+    conversation that is not the principal's, ``InvalidInput`` for an empty or too long text.
+    """
+    text = _clean(text)
+    if client_id is not None and not 1 <= len(client_id) <= 64:
+        raise InvalidInput("client_id: between 1 and 64 characters.")
+    conversation = conversation_get(principal=principal, conversation_id=conversation_id)
+    try:
+        with transaction.atomic():
+            Conversation.objects.select_for_update().get(pk=conversation.pk)
+            known = _known(conversation, client_id)
+            if known is not None:
+                return known
+            if not owns(principal, conversation):
+                return _answer_as_human(principal, conversation, text, client_id)
+            return _ask(principal, conversation, text, client_id)
+    except IntegrityError:
+        known = _known(conversation, client_id)
+        if known is None:
+            raise
+        return known
+
+
+def owns(principal: Principal, conversation: Conversation) -> bool:
+    """Whether the conversation is the principal's own."""
+    if principal.user_id is not None:
+        return conversation.user_id == principal.user_id
+    return bool(principal.visitor) and conversation.visitor == principal.visitor
+
+
+def run_cancel(*, principal: Principal, run_id: UUID) -> Run:
+    """Stop a run: at once when it is not at work, else at its worker's next heartbeat.
+
+    What has been said so far is kept. A finished run raises ``Conflict``.
+    """
+    run = run_get(principal=principal, run_id=run_id)
+    if not owns(principal, run.conversation):
+        raise Forbidden("Only the fan whose conversation it is can stop it.")
+    with transaction.atomic():
+        rows = Run.objects.filter(pk=run.pk)
+        rows.update(cancel_requested_at=now())
+        for source in (RunState.QUEUED, RunState.WAITING):
+            if transition(
+                rows, RUN_MACHINE, RunState.CANCELLED, only_from=source, finished_at=now()
+            ):
+                record(
+                    action="agents.run.cancelled",
+                    actor=principal.key,
+                    target=str(run.pk),
+                    details={"from": source},
+                )
+                _end_quietly(run)
+                break
+    run.refresh_from_db()
+    if run.state in RUN_MACHINE.terminal and run.state != RunState.CANCELLED:
+        raise Conflict(f"This run is over already ({run.state}).")
+    return run
+
+
+def _end_quietly(run: Run) -> None:
+    """The last step of a run that no worker holds, and word of it to the page."""
+    run = Run.objects.select_for_update().get(pk=run.pk)
+    seq = run.last_seq + 1
+    Step.objects.create(
+        run=run,
+        seq=seq,
+        epoch=run.lease_epoch,
+        kind=StepKind.FINAL,
+        content={"state": RunState.CANCELLED, "answer": ""},
+    )
+    Run.objects.filter(pk=run.pk).update(last_seq=seq)
+    Message.objects.filter(run=run, speaker=Speaker.FAN, taken_at=None).update(taken_at=now())
+    send = partial(signals.run_ended.send, sender=Run, run_id=run.pk, tenant_id=run.tenant_id)
+    transaction.on_commit(partial(send, state=RunState.CANCELLED, epoch=run.lease_epoch))
+
+
+def _clean(text: object) -> str:
+    if not isinstance(text, str):
+        raise InvalidInput("text: a string.")
+    cleaned = text.replace("\x00", "").encode("utf-8", "replace").decode().strip()
+    if not cleaned:
+        raise InvalidInput("text: write something first.")
+    if len(cleaned) > MAX_MESSAGE_CHARACTERS:
+        raise InvalidInput(
+            f"text: at most {MAX_MESSAGE_CHARACTERS} characters, not {len(cleaned)}."
+        )
+    return cleaned
+
+
+def _known(conversation: Conversation, client_id: str | None) -> Posted | None:
+    if client_id is None:
+        return None
+    message = (
+        Message.objects.filter(conversation=conversation, client_id=client_id)
+        .select_related("run")
+        .first()
+    )
+    return None if message is None else Posted(message=message, run=message.run)
+
+
+def _ask(
+    principal: Principal, conversation: Conversation, text: str, client_id: str | None
+) -> Posted:
+    run = (
+        Run.objects.select_for_update()
+        .filter(conversation=conversation, parent=None)
+        .filter(state__in=[RunState.QUEUED, RunState.RUNNING])
+        .first()
+    )
+    joins = run is not None
+    if run is None:
+        run = _run_create(principal, conversation)
+    message = Message.objects.create(
+        conversation=conversation,
+        run=run,
+        speaker=Speaker.FAN,
+        author_id=principal.user_id,
+        text=text,
+        client_id=client_id,
+        taken_at=None if joins else now(),
+    )
+    if not conversation.title:
+        Conversation.objects.filter(pk=conversation.pk).update(title=text[:120])
+    if not joins:
+        Step.objects.create(
+            run=run,
+            seq=1,
+            epoch=0,
+            kind=StepKind.INPUT,
+            content={"messages": [{"id": str(message.pk), "text": text}]},
+        )
+    transaction.on_commit(
+        partial(
+            signals.message_posted.send,
+            sender=Message,
+            tenant_id=conversation.tenant_id,
+            conversation_id=conversation.pk,
+            message_id=message.pk,
+            run_id=run.pk,
+        )
+    )
+    return Posted(message=message, run=run)
+
+
+def _run_create(principal: Principal, conversation: Conversation) -> Run:
+    tier = Tier.objects.get(pk=principal.tier_id)
+    return Run.objects.create(
+        conversation=conversation,
+        model=tier.model_alias,
+        tier=tier.slug,
+        max_steps=tier.max_steps,
+        max_output_tokens=tier.max_tokens_per_request,
+        max_wall_seconds=tier.max_wall_seconds,
+        max_cost_micros=tier.max_run_cost_micros,
+        last_seq=1,
+        handed_out_at=now(),
+    )
+
+
+def _answer_as_human(
+    principal: Principal, conversation: Conversation, text: str, client_id: str | None
+) -> Posted:
+    if not principal.may("answer_fans"):
+        raise Forbidden("You may read this conversation, not answer in it.")
+    message = Message.objects.create(
+        conversation=conversation,
+        speaker=Speaker.HUMAN,
+        author_id=principal.user_id,
+        text=text,
+        client_id=client_id,
+        taken_at=now(),
+    )
+    Conversation.objects.filter(pk=conversation.pk).update(handoff_at=None, handoff_reason="")
+    record(
+        action="agents.conversation.answered",
+        actor=principal.key,
+        target=str(conversation.pk),
+        details={"message": str(message.pk)},
+    )
+    transaction.on_commit(
+        partial(
+            signals.message_posted.send,
+            sender=Message,
+            tenant_id=conversation.tenant_id,
+            conversation_id=conversation.pk,
+            message_id=message.pk,
+            run_id=None,
+        )
+    )
+    return Posted(message=message, run=None)

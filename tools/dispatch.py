@@ -1,0 +1,391 @@
+"""The only path to an effect.
+
+A call runs in one transaction with its result and with the consumption of its approval: after a
+crash it has either happened and is recorded, or it has not happened and can be run.
+"""
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import DatabaseError, connection, transaction
+from pydantic import ValidationError
+
+from approvals import services as approvals
+from approvals.models import ApprovalRequest
+from boxoffice.common.clock import now
+from boxoffice.common.exceptions import BoxOfficeError
+from boxoffice.common.transitions import transition
+from boxoffice.common.types import JsonObject
+from tools import guard, registry
+from tools.effects import UNREADABLE
+from tools.guard import Verdict
+from tools.models import CALL_MACHINE, CallState, Effect, ToolCall
+from tools.permissions import Caller, Grant, grant_of
+from tools.spec import Risk, ToolContext, ToolInput, ToolSpec
+
+logger = logging.getLogger(__name__)
+
+type Fence = Callable[[], None]
+
+
+class Outcome(StrEnum):
+    """What ``call_run`` found or did."""
+
+    DONE = "done"
+    NEEDS_HUMAN = "needs_human"
+    PENDING = "pending"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReport:
+    """One call after dispatch. ``call`` is over when ``outcome`` is ``DONE``."""
+
+    call: ToolCall
+    outcome: Outcome
+
+
+def call_run(*, call_id: UUID, caller: Caller, fence: Fence) -> CallReport:
+    """Guard one call and run it if it may run; idempotent for a call that is over.
+
+    ``fence`` is called inside the transaction and raises when the run has been taken over. A call
+    that needs a human is not gated here: ``calls_gate`` does that, in the transaction in which its
+    run begins to wait.
+    """
+    started = time.monotonic()
+    with transaction.atomic():
+        fence()
+        call = (
+            ToolCall.objects.select_for_update(of=("self",))
+            .select_related("approval")
+            .get(pk=call_id)
+        )
+        if call.state not in (CallState.PROPOSED, CallState.GATED):
+            return CallReport(call=call, outcome=Outcome.DONE)
+        if call.state == CallState.GATED:
+            return _after_gate(call, caller, started)
+        verdict = _verdict(call, call.arguments, grant_of(caller))
+        if verdict.effect is Effect.DENY:
+            return _refuse(call, verdict, started)
+        if verdict.effect in (Effect.CONFIRM, Effect.APPROVE):
+            return CallReport(call=call, outcome=Outcome.NEEDS_HUMAN)
+        return _execute(call, verdict, caller, started)
+
+
+def calls_gate(*, call_ids: Iterable[UUID], caller: Caller, reason: str) -> list[ToolCall]:
+    """Ask a human about calls, in the caller's transaction. Returns the calls now gated.
+
+    A call whose verdict is no longer "ask a human" is left ``proposed``, for ``call_run``.
+    """
+    grant = grant_of(caller)
+    gated = []
+    for call in ToolCall.objects.select_for_update().filter(pk__in=list(call_ids)).order_by("id"):
+        verdict = _verdict(call, call.arguments, grant)
+        asks = verdict.effect in (Effect.CONFIRM, Effect.APPROVE)
+        if call.state == CallState.PROPOSED and asks and _gate(call, verdict, caller, reason):
+            gated.append(call)
+    return gated
+
+
+def _gate(call: ToolCall, verdict: Verdict, caller: Caller, reason: str) -> bool:
+    spec, arguments = _parts(verdict)
+    context = _context(call, caller)
+    try:
+        with transaction.atomic():
+            preview = spec.preview(context, arguments) if spec.preview else None
+    except BoxOfficeError as error:
+        # What cannot even be shown is not put before a human: the model is told at once.
+        _finish(call, CallState.DENIED, time.monotonic(), error=error.as_data()["error"])
+        return False
+    request = approvals.request_create(
+        action=spec.name,
+        arguments=arguments.model_dump(mode="json", exclude_none=True),
+        gate="fan" if verdict.effect is Effect.CONFIRM else "reviewer",
+        requested_for_id=caller.user_id,
+        reason=reason,
+        preview=preview,
+        binding_hash=binding_hash(spec, arguments, preview),
+        reference={
+            "call": str(call.pk),
+            "run": str(call.run_ref),
+            "conversation": str(call.conversation_ref),
+            "origin": call.origin,
+        },
+        risk=spec.risk.value,
+        rule=f"{verdict.policy_version}/{verdict.code}",
+        seconds=(
+            settings.FAN_CONFIRM_SECONDS
+            if verdict.effect is Effect.CONFIRM
+            else settings.APPROVAL_SECONDS
+        ),
+    )
+    if spec.on_gated is not None:
+        spec.on_gated(context, arguments, request.expires_at)
+    _move(
+        call,
+        CallState.GATED,
+        approval=request,
+        verdict=verdict.effect,
+        reason_code=verdict.code,
+        policy_version=verdict.policy_version,
+    )
+    return True
+
+
+def binding_hash(spec: ToolSpec, arguments: ToolInput, preview: JsonObject | None) -> str:
+    """What an approval binds to: tool version, arguments, and the state that was shown."""
+    bound = [spec.version, arguments.model_dump(mode="json"), preview]
+    return hashlib.sha256(json.dumps(bound, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _after_gate(call: ToolCall, caller: Caller, started: float) -> CallReport:
+    """A gated call once more: still waiting, refused by its human, or approved."""
+    request = call.approval
+    if request is None or request.state == "pending":
+        return CallReport(call=call, outcome=Outcome.PENDING)
+    if request.state != "approved":
+        _give_back(call, caller)
+        return _finish(call, CallState.DENIED, started, error=_human_refusal(request))
+    edited = request.edited_arguments
+    verdict = _verdict(call, call.arguments if edited is None else edited, grant_of(caller))
+    if verdict.effect is Effect.DENY:
+        approvals.settle(request_id=request.pk, outcome="failed", detail=verdict.error)
+        return _refuse(call, verdict, started)
+    moved = _what_moved(call, verdict, caller, request) if edited is None else None
+    if moved is not None:
+        approvals.settle(request_id=request.pk, outcome="failed", detail=moved)
+        return _finish(call, CallState.DENIED, started, error=moved)
+    return _execute(call, verdict, caller, started)
+
+
+def _what_moved(
+    call: ToolCall, verdict: Verdict, caller: Caller, request: ApprovalRequest
+) -> JsonObject | None:
+    """The error if what was approved is no longer what would be done; fails closed."""
+    spec, arguments = _parts(verdict)
+    try:
+        with transaction.atomic():
+            preview = spec.preview(_context(call, caller), arguments) if spec.preview else None
+    except BoxOfficeError as error:
+        return error.as_data()["error"]  # type: ignore[no-any-return]
+    if binding_hash(spec, arguments, preview) == request.binding_hash:
+        return None
+    return {
+        "code": "approval_void",
+        "message": "What was approved has changed meanwhile, so it was not done.",
+        "retryable": True,
+        "hint": "Look at the present state and ask again if it is still wanted.",
+    }
+
+
+def _give_back(call: ToolCall, caller: Caller) -> None:
+    """What was kept for the decision is free again once the decision is no."""
+    spec = registry.find(call.tool)
+    if spec is None or spec.on_refused is None:
+        return
+    try:
+        with transaction.atomic():
+            spec.on_refused(_context(call, caller), guard.parse(spec, call.arguments))
+    except (BoxOfficeError, guard.ArgumentsInvalid) as error:
+        logger.info("nothing to give back for call %s: %s", call.pk, error)
+
+
+def _human_refusal(request: ApprovalRequest) -> JsonObject:
+    decision = request.decisions.order_by("-id").first()
+    said = (decision.note if decision else "") or ""
+    who = "the fan" if request.gate == "fan" else "a reviewer"
+    texts = {
+        "denied": (f"denied_by_{request.gate}", f"This was declined by {who}."),
+        "expired": ("approval_expired", "Nobody decided in time, so it was not done."),
+        "withdrawn": ("approval_withdrawn", "The fan took the request back."),
+    }
+    code, message = texts.get(request.state, ("not_approved", "This was not approved."))
+    if said:
+        message = f"{message} Reason given: {said}"
+    return {
+        "code": code,
+        "message": message,
+        "retryable": False,
+        "hint": "Tell the fan, with the reason if there is one. Do not try it again.",
+    }
+
+
+def _verdict(call: ToolCall, arguments: Any, grant: Grant) -> Verdict:
+    if isinstance(arguments, dict) and UNREADABLE in arguments:
+        return Verdict(
+            effect=Effect.DENY,
+            code="invalid_arguments",
+            message="The arguments could not be read as JSON, or are too long.",
+            hint="Send the arguments as one JSON object.",
+        )
+    return guard.check(tool=call.tool, arguments=arguments, grant=grant)
+
+
+def _refuse(call: ToolCall, verdict: Verdict, started: float) -> CallReport:
+    return _finish(
+        call,
+        CallState.DENIED,
+        started,
+        error=verdict.error,
+        verdict=Effect.DENY,
+        reason_code=verdict.code,
+        policy_version=verdict.policy_version,
+    )
+
+
+def _execute(call: ToolCall, verdict: Verdict, caller: Caller, started: float) -> CallReport:
+    spec, arguments = _parts(verdict)
+    changes: dict[str, Any] = {"attempts": call.attempts + 1}
+    if not call.verdict:
+        changes |= {
+            "verdict": verdict.effect,
+            "reason_code": verdict.code,
+            "policy_version": verdict.policy_version,
+        }
+    _move(call, CallState.RUNNING, **changes)
+    try:
+        with transaction.atomic():
+            _limit_time(spec.timeout_s)
+            output = spec.run(_context(call, caller), arguments)
+            result = output.model_dump(mode="json")
+    except BoxOfficeError as error:
+        return _over(call, CallState.FAILED, started, error=error.as_data()["error"])
+    except ValidationError:
+        return _over(call, CallState.FAILED, started, error=_bad_result(spec))
+    except DatabaseError as error:
+        if not _is_statement_timeout(error):
+            raise
+        return _over(call, CallState.FAILED, started, error=_timed_out(spec))
+    return _over(call, CallState.SUCCEEDED, started, result=_with_decision(call, result))
+
+
+def _over(call: ToolCall, state: CallState, started: float, **changes: Any) -> CallReport:
+    """Store the outcome and, in the same transaction, that its approval has been used."""
+    report = _finish(call, state, started, **changes)
+    if call.approval is not None:
+        approvals.settle(
+            request_id=call.approval.pk,
+            outcome="executed" if state == CallState.SUCCEEDED else "failed",
+            detail=call.error or {},
+        )
+    return report
+
+
+def _with_decision(call: ToolCall, result: JsonObject) -> JsonObject:
+    """What the model is told of a decision: by which role, and what was changed."""
+    request = call.approval
+    if request is None:
+        return result
+    by = "fan" if request.gate == "fan" else "reviewer"
+    decision: JsonObject = {"approved_by": by}
+    if request.edited_arguments is not None:
+        decision["arguments_changed_to"] = request.edited_arguments
+    return result | {"decision": decision}
+
+
+def _limit_time(seconds: float) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('statement_timeout', %s, true)", [str(int(seconds * 1000))]
+        )
+
+
+def _is_statement_timeout(error: DatabaseError) -> bool:
+    return getattr(error.__cause__, "sqlstate", "") == "57014"
+
+
+def _timed_out(spec: ToolSpec) -> JsonObject:
+    return {
+        "code": "timeout",
+        "message": f"{spec.name} took longer than {spec.timeout_s:g} seconds and was stopped.",
+        "retryable": True,
+        "hint": "Nothing was changed. Try once more, or ask for less.",
+    }
+
+
+def _bad_result(spec: ToolSpec) -> JsonObject:
+    return {
+        "code": "invalid_result",
+        "message": f"{spec.name} gave a result that does not fit its contract.",
+        "retryable": False,
+        "hint": "Nothing was changed. Use another way, or hand over to a person.",
+    }
+
+
+def _finish(call: ToolCall, state: CallState, started: float, **changes: Any) -> CallReport:
+    latency = int((time.monotonic() - started) * 1000)
+    _move(call, state, latency_ms=latency, finished_at=now(), **changes)
+    return CallReport(call=call, outcome=Outcome.DONE)
+
+
+def _move(call: ToolCall, state: CallState, **changes: Any) -> None:
+    """One guarded move of a row that this transaction has locked, mirrored on the instance."""
+    moved = transition(ToolCall.objects.filter(pk=call.pk), CALL_MACHINE, state, **changes)
+    if moved != 1:
+        raise RuntimeError(f"Tool call {call.pk} could not become {state}.")
+    for name, value in {"state": state, **changes}.items():
+        setattr(call, name, value)
+
+
+def _context(call: ToolCall, caller: Caller) -> ToolContext:
+    return ToolContext(
+        tenant_id=caller.tenant_id,
+        user_id=caller.user_id,
+        time_zone=caller.time_zone,
+        language=caller.language,
+        idempotency_key=call.idempotency_key,
+        conversation_id=call.conversation_ref,
+        run_id=call.run_ref,
+    )
+
+
+def _parts(verdict: Verdict) -> tuple[ToolSpec, ToolInput]:
+    if verdict.spec is None or verdict.arguments is None:
+        raise RuntimeError("A verdict that lets a call run carries its tool and arguments.")
+    return verdict.spec, verdict.arguments
+
+
+def is_read(tool: str) -> bool:
+    """Whether a call of that name changes nothing (an unknown one does nothing either)."""
+    spec = registry.find(tool)
+    return spec is None or spec.risk is Risk.READ
+
+
+def call_refuse(*, call_id: UUID, code: str, message: str, hint: str, fence: Fence) -> CallReport:
+    """Refuse a proposed call for a reason of the loop's own; recorded like the guard's."""
+    started = time.monotonic()
+    with transaction.atomic():
+        fence()
+        call = ToolCall.objects.select_for_update().get(pk=call_id)
+        if call.state != CallState.PROPOSED:
+            return CallReport(call=call, outcome=Outcome.DONE)
+        verdict = Verdict(effect=Effect.DENY, code=code, message=message, hint=hint)
+        return _refuse(call, verdict, started)
+
+
+def calls_abandon(*, run_id: UUID, code: str) -> int:
+    """Close what an ended run had proposed and not begun; returns how many calls."""
+    rows = ToolCall.objects.filter(run_ref=run_id)
+    error = {
+        "code": code,
+        "message": "The run ended before this call was run.",
+        "retryable": False,
+        "hint": "",
+    }
+    return transition(
+        rows,
+        CALL_MACHINE,
+        CallState.DENIED,
+        only_from=CallState.PROPOSED,
+        verdict=Effect.DENY,
+        reason_code=code,
+        error=error,
+        finished_at=now(),
+    )

@@ -1,0 +1,129 @@
+"""The ledger of tool calls: proposing, and reading what became of a call."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from boxoffice.common.types import JsonObject
+from tools import registry
+from tools.models import CallState, ToolCall
+from tools.permissions import Caller
+
+MAX_ARGUMENT_BYTES = 100_000
+UNREADABLE = "_unreadable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A call as the model wrote it. ``arguments`` is ``None`` when its JSON could not be read."""
+
+    call_id: str
+    tool: str
+    arguments: Any
+
+
+def calls_propose(
+    *,
+    caller: Caller,
+    proposals: Sequence[Proposal],
+    origin: str,
+    run_id: UUID,
+    conversation_id: UUID,
+    key_prefix: str,
+) -> list[ToolCall]:
+    """Write one row per proposed call, in order, in the caller's transaction.
+
+    The idempotency keys are ``<key_prefix>:<index>``: a model that repeats a call id gets no
+    second effect out of it.
+    """
+    rows = [
+        _row(
+            caller=caller,
+            proposal=proposal,
+            origin=origin,
+            run_id=run_id,
+            conversation_id=conversation_id,
+            key=f"{key_prefix}:{index}",
+        )
+        for index, proposal in enumerate(proposals)
+    ]
+    return list(ToolCall.objects.bulk_create(rows))
+
+
+def _row(
+    *,
+    caller: Caller,
+    proposal: Proposal,
+    origin: str,
+    run_id: UUID,
+    conversation_id: UUID,
+    key: str,
+) -> ToolCall:
+    arguments = storable(proposal.arguments)
+    text = json.dumps(arguments, sort_keys=True)
+    if len(text) > MAX_ARGUMENT_BYTES:
+        arguments, text = {UNREADABLE: "too_long", "length": len(text)}, text[:1000]
+    elif proposal.arguments is None:
+        arguments = {UNREADABLE: "invalid_json"}
+    spec = registry.find(proposal.tool)
+    return ToolCall(
+        tenant_id=caller.tenant_id,
+        call_id=storable(proposal.call_id)[:128],
+        origin=origin,
+        run_ref=run_id,
+        conversation_ref=conversation_id,
+        user_id=caller.user_id,
+        tool=storable(proposal.tool)[:128],
+        tool_version=spec.version if spec else "",
+        arguments=arguments,
+        args_hash=hashlib.sha256(text.encode()).hexdigest(),
+        idempotency_key=key,
+    )
+
+
+def storable(value: Any) -> Any:
+    """A JSON value that PostgreSQL's jsonb takes: no NUL, no lone surrogate, no NaN."""
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)
+    if isinstance(value, dict):
+        return {storable(str(key)): storable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [storable(item) for item in value]
+    return value
+
+
+def calls_of_run(run_id: UUID) -> QuerySet[ToolCall]:
+    """All calls of a run, in the order in which they were proposed."""
+    return ToolCall.objects.filter(run_ref=run_id).order_by("id")
+
+
+def has_pending_approval(call: ToolCall) -> bool:
+    """Whether a human has still to decide on the call (its approval must be loaded)."""
+    return (
+        call.state == CallState.GATED
+        and call.approval is not None
+        and call.approval.state == "pending"
+    )
+
+
+def outcome_data(call: ToolCall) -> JsonObject:
+    """What the model is given for a call that is over: the result, or the error as data."""
+    if call.state in (CallState.SUCCEEDED, CallState.COMPENSATED) and call.result is not None:
+        return call.result  # type: ignore[no-any-return]
+    if call.error is not None:
+        return {"error": call.error}
+    return {
+        "error": {
+            "code": "not_run",
+            "message": "This call was not run.",
+            "retryable": False,
+            "hint": "",
+        }
+    }

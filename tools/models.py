@@ -1,0 +1,109 @@
+"""The ledger of tool calls: one row for every call that a model proposed, allowed or not."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from approvals.models import ApprovalRequest
+from boxoffice.common.transitions import machine
+from boxoffice.tenancy.models import TenantModel
+
+
+class CallState(models.TextChoices):
+    """Where a call is."""
+
+    PROPOSED = "proposed", _("proposed")
+    DENIED = "denied", _("denied")
+    GATED = "gated", _("waiting for a human")
+    RUNNING = "running", _("running")
+    SUCCEEDED = "succeeded", _("succeeded")
+    FAILED = "failed", _("failed")
+    UNKNOWN = "unknown", _("outcome unknown")
+    COMPENSATED = "compensated", _("undone")
+
+
+CALL_MACHINE = machine(
+    "state",
+    {
+        CallState.PROPOSED: {CallState.DENIED, CallState.GATED, CallState.RUNNING},
+        CallState.GATED: {CallState.DENIED, CallState.RUNNING},
+        CallState.RUNNING: {CallState.SUCCEEDED, CallState.FAILED, CallState.UNKNOWN},
+        CallState.UNKNOWN: {CallState.SUCCEEDED, CallState.FAILED},
+        CallState.SUCCEEDED: {CallState.COMPENSATED},
+        CallState.DENIED: set(),
+        CallState.FAILED: set(),
+        CallState.COMPENSATED: set(),
+    },
+)
+
+
+class Effect(models.TextChoices):
+    """What the guard said of a call."""
+
+    ALLOW = "allow", _("allow")
+    CONFIRM = "confirm", _("confirm by the fan")
+    APPROVE = "approve", _("approve by a reviewer")
+    DENY = "deny", _("deny")
+
+
+class ToolCall(TenantModel):
+    """One proposed call. ``origin`` names who asked; no key points upward."""
+
+    call_id = models.CharField(_("call id of the model"), max_length=128)
+    origin = models.CharField(_("origin"), max_length=128)
+    run_ref = models.UUIDField(_("run"), null=True)
+    conversation_ref = models.UUIDField(_("conversation"), null=True)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="+",
+        verbose_name=_("on behalf of"),
+    )
+    tool = models.CharField(_("tool"), max_length=128)
+    tool_version = models.CharField(_("tool version"), max_length=16, blank=True, default="")
+    arguments = models.JSONField(_("arguments"))
+    args_hash = models.CharField(max_length=64)
+    idempotency_key = models.CharField(_("idempotency key"), max_length=200)
+    verdict = models.CharField(_("verdict"), max_length=8, choices=Effect, blank=True, default="")
+    reason_code = models.CharField(_("reason code"), max_length=64, blank=True, default="")
+    policy_version = models.CharField(_("policy version"), max_length=32, blank=True, default="")
+    approval = models.ForeignKey(
+        ApprovalRequest, on_delete=models.PROTECT, null=True, related_name="+"
+    )
+    state = models.CharField(
+        _("state"), max_length=12, choices=CallState, default=CallState.PROPOSED
+    )
+    result = models.JSONField(_("result"), null=True)
+    error = models.JSONField(_("error"), null=True)
+    attempts = models.PositiveSmallIntegerField(_("attempts"), default=0)
+    latency_ms = models.PositiveIntegerField(_("latency (ms)"), null=True)
+    created_at = models.DateTimeField(_("proposed at"), auto_now_add=True)
+    finished_at = models.DateTimeField(_("finished at"), null=True)
+
+    class Meta:
+        verbose_name = _("tool call")
+        verbose_name_plural = _("tool calls")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "idempotency_key"], name="toolcall_idempotency_key_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=CallState.values), name="toolcall_state_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(verdict__in=["", *Effect.values]), name="toolcall_verdict_known"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="gated") | Q(approval__isnull=False),
+                name="toolcall_gated_has_approval",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["tenant", "run_ref", "id"], name="toolcall_tenant_run"),
+            models.Index(fields=["tenant", "tool", "-id"], name="toolcall_tenant_tool"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} ({self.state})"

@@ -1,0 +1,87 @@
+"""Which tools exist. Modules of ``tools.catalogue`` register theirs when the app starts."""
+
+import inspect
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, get_type_hints
+
+from tools.spec import Gate, Inverse, Previewer, Risk, ToolContext, ToolInput, ToolOutput, ToolSpec
+
+_tools: dict[str, ToolSpec] = {}
+
+
+class BadTool(TypeError):
+    """A tool's declaration is incomplete: a mistake in the code."""
+
+
+def register(spec: ToolSpec) -> ToolSpec:
+    """Add a tool; a name is taken once."""
+    if spec.name in _tools:
+        raise BadTool(f"{spec.name}: registered twice.")
+    if spec.description.count(".") < 3:
+        raise BadTool(f"{spec.name}: the description needs three sentences or more.")
+    if spec.gate is not Gate.NONE and spec.preview is None:
+        raise BadTool(f"{spec.name}: a gated tool shows what will change (preview).")
+    _tools[spec.name] = spec
+    return spec
+
+
+def tool(
+    name: str,
+    *,
+    risk: Risk,
+    gate: Gate = Gate.NONE,
+    preview: Previewer | None = None,
+    inverse: Inverse | None = None,
+    on_gated: Callable[[ToolContext, Any, datetime], None] | None = None,
+    on_refused: Callable[[ToolContext, Any], None] | None = None,
+    examples: tuple[dict[str, Any], ...] = (),
+    timeout_s: float = 10.0,
+) -> Callable[[Callable[[ToolContext, Any], Any]], Callable[[ToolContext, Any], Any]]:
+    """Register a typed, documented function ``(context, arguments) -> result`` as a tool.
+
+    The docstring is what the model reads; the annotations give the schemas.
+    """
+
+    def decorate(
+        function: Callable[[ToolContext, Any], Any],
+    ) -> Callable[[ToolContext, Any], Any]:
+        hints = get_type_hints(function)
+        result = hints.pop("return", None)
+        models = [hint for hint in hints.values() if _is_a(hint, ToolInput)]
+        if len(models) != 1 or not _is_a(result, ToolOutput):
+            raise BadTool(f"{name}: annotate the arguments (ToolInput) and result (ToolOutput).")
+        register(
+            ToolSpec(
+                name=name,
+                description=inspect.cleandoc(function.__doc__ or ""),
+                input_model=models[0],
+                output_model=result,
+                run=function,
+                risk=risk,
+                gate=gate,
+                preview=preview,
+                inverse=inverse,
+                on_gated=on_gated,
+                on_refused=on_refused,
+                examples=examples,
+                timeout_s=timeout_s,
+            )
+        )
+        return function
+
+    return decorate
+
+
+def _is_a(hint: Any, base: type) -> bool:
+    return isinstance(hint, type) and issubclass(hint, base)
+
+
+def find(name: str) -> ToolSpec | None:
+    """The tool of that exact name, or ``None``."""
+    return _tools.get(name)
+
+
+def all_tools() -> list[ToolSpec]:
+    """Every tool, by name: a stable order keeps the model's cached prefix valid."""
+    return [_tools[name] for name in sorted(_tools)]

@@ -1,0 +1,137 @@
+"""The contract of a tool: what the model is told, and what the harness holds it to."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict
+
+from boxoffice.common.types import JsonObject
+
+
+class Risk(StrEnum):
+    """How much a call can do."""
+
+    READ = "read"
+    WRITE_REVERSIBLE = "write_reversible"
+    DESTRUCTIVE = "destructive"
+
+
+class Gate(StrEnum):
+    """Who must agree before the call runs."""
+
+    NONE = "none"
+    FAN = "fan"
+    REVIEWER = "reviewer"
+
+
+class ToolInput(BaseModel):
+    """Base of input models: an argument that the schema does not know is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ToolOutput(BaseModel):
+    """Base of output models: typed, compact, with ids."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """Who a call is for; from the session, never from an argument.
+
+    ``idempotency_key`` names this one effect for good: services that take a key get this one.
+    """
+
+    tenant_id: UUID
+    user_id: int | None
+    time_zone: str
+    language: str
+    idempotency_key: str
+    conversation_id: UUID | None = None
+    run_id: UUID | None = None
+
+
+type Runner = Callable[[ToolContext, Any], ToolOutput]
+type Previewer = Callable[[ToolContext, Any], JsonObject]
+type Inverse = Callable[[JsonObject], tuple[str, JsonObject]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """One tool.
+
+    ``run`` works inside the transaction that also stores its result, so it must touch nothing
+    but the database. ``preview`` reads only, and says what would change: ``{"summary", "before",
+    "after", "warnings", "undo"}``. ``inverse`` maps a stored result to the call that undoes it.
+    ``on_gated(context, arguments, until)`` runs when a request for a human is made that ends at
+    ``until``; what it reserves must not run out before the decision. ``on_refused`` gives it back.
+    The preview must not show what ``on_gated`` moves (an expiry time): the approval binds to it.
+    """
+
+    name: str
+    description: str
+    input_model: type[ToolInput]
+    output_model: type[ToolOutput]
+    run: Runner
+    risk: Risk
+    gate: Gate = Gate.NONE
+    preview: Previewer | None = None
+    inverse: Inverse | None = None
+    on_gated: Callable[[ToolContext, Any, datetime], None] | None = None
+    on_refused: Callable[[ToolContext, Any], None] | None = None
+    examples: tuple[JsonObject, ...] = ()
+    owner: str = "ticketing"
+    timeout_s: float = 10.0
+    version: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        """Fix the version: a hash over everything that a reviewer or a model relies on."""
+        contract = [
+            self.name,
+            self.description,
+            self.input_schema(),
+            self.output_model.model_json_schema(),
+            self.risk,
+            self.gate,
+        ]
+        digest = hashlib.sha256(json.dumps(contract, sort_keys=True).encode()).hexdigest()
+        object.__setattr__(self, "version", digest[:16])
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the call changes nothing."""
+        return self.risk is Risk.READ
+
+    def input_schema(self) -> JsonObject:
+        """JSON Schema of the arguments, without Pydantic's titles."""
+        schema = _without_titles(self.input_model.model_json_schema())
+        if self.examples:
+            schema["examples"] = list(self.examples)
+        return schema
+
+    def as_model_tool(self) -> JsonObject:
+        """The tool as the Messages API wants it."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": self.input_schema(),
+        }
+
+
+def _without_titles(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {
+            key: _without_titles(value)
+            for key, value in node.items()
+            if not (key == "title" and isinstance(value, str))
+        }
+    if isinstance(node, list):
+        return [_without_titles(item) for item in node]
+    return node
