@@ -30,7 +30,8 @@ class _NoActions:
         return None
 
 
-_port: list[ActionPort] = [_NoActions()]
+NO_ACTIONS: ActionPort = _NoActions()
+_port = [NO_ACTIONS]
 
 
 def register(port: ActionPort) -> None:

@@ -16,7 +16,7 @@ def inbox_list(
 ) -> QuerySet[ApprovalRequest]:
     """The reviewers' requests of the tenant, newest first; nothing for who may not review."""
     if not principal.may("review_actions"):
-        return ApprovalRequest.objects.none()
+        return _rows().none()
     rows = _in_state(_rows().filter(gate=Gate.REVIEWER), state)
     return rows.filter(action=action) if action else rows
 
@@ -26,7 +26,7 @@ def own_confirmations(
 ) -> QuerySet[ApprovalRequest]:
     """What waits (or waited) for this fan's own word, newest first."""
     if principal.user_id is None:
-        return ApprovalRequest.objects.none()
+        return _rows().none()
     return _in_state(_rows().filter(gate=Gate.FAN, requested_for_id=principal.user_id), state)
 
 

@@ -127,7 +127,7 @@ def approve(
         )
         if missing <= 0:
             _move(request, State.APPROVED)
-        _announce(signals.decided, request)
+        _announce(signals.counted if missing > 0 else signals.decided, request)
     return request
 
 
