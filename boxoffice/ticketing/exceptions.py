@@ -1,7 +1,6 @@
 """What can go wrong at the box office, in words for a fan and for a model."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from django.utils.translation import gettext as _
 
@@ -69,11 +68,7 @@ class SeatsTaken(Conflict):
             message = _("These seats were just taken.")
         super().__init__(message, hint=hint)
         self.seats = list(seats)
-
-    @property
-    def extra(self) -> dict[str, Any]:
-        """What the problem document says besides."""
-        return {"seats": self.seats}
+        self.extra = {"seats": self.seats}
 
 
 class HoldExpired(Conflict):

@@ -120,7 +120,7 @@ def order_rows(orders: Iterable[Order]) -> list[OrderRow]:
     ]
 
 
-def _claims() -> Prefetch[str, QuerySet[SeatClaim], str]:
+def _claims() -> "Prefetch[str, QuerySet[SeatClaim], str]":
     rows = SeatClaim.objects.select_related("seat__section").order_by(
         "seat__section__position", "seat__section__name", "seat__row", "seat__number"
     )
