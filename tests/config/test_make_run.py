@@ -58,6 +58,10 @@ class Stack:
     def all_pids(self) -> list[int]:
         return [self.pid(name) for name in NAMES]
 
+    def kill(self) -> None:
+        self.starter.kill()
+        self.starter.wait()
+
     def is_up(self) -> bool:
         assert self.starter.poll() is None, self.said
         return is_ready(self.origin) and "Ready:" in self.said
@@ -75,7 +79,11 @@ def start(home: Path, command: list[str]) -> Stack:
             stderr=subprocess.STDOUT,
         )
     stack = Stack(home, port, starter)
-    eventually(stack.is_up, "the site is ready")
+    try:
+        eventually(stack.is_up, "the site is ready")
+    except BaseException:
+        stack.kill()
+        raise
     return stack
 
 
@@ -102,9 +110,7 @@ def home() -> Iterator[Path]:
 def stack(home: Path) -> Iterator[Stack]:
     stack = start(home, DEVSTACK)
     yield stack
-    if stack.starter.poll() is None:
-        stack.starter.kill()
-        stack.starter.wait()
+    stack.kill()
 
 
 def test_it_shows_where_to_go_and_the_pages_are_there(stack: Stack) -> None:
@@ -154,8 +160,7 @@ def test_the_next_start_finds_its_data_and_ends_with_its_killed_parent(home: Pat
     stack = start(home, ["sh", "-c", '"$@"; true', "sh", *DEVSTACK, "--tied"])
     assert (home / "secret_key").read_text() == before
     pids = stack.all_pids()
-    os.kill(stack.starter.pid, signal.SIGKILL)
-    stack.starter.wait()
+    stack.kill()
     eventually(lambda: not any(is_running(pid) for pid in pids), "all end with the parent")
     eventually(lambda: list(home.glob("*.process")) == [], "nothing is left to clean up")
 
@@ -163,8 +168,7 @@ def test_the_next_start_finds_its_data_and_ends_with_its_killed_parent(home: Pat
 def test_a_killed_start_leaves_nothing_in_the_way_of_the_next(home: Path) -> None:
     stack = start(home, DEVSTACK)
     pids = stack.all_pids()
-    os.kill(stack.starter.pid, signal.SIGKILL)
-    stack.starter.wait()
+    stack.kill()
 
     stack = start(home, DEVSTACK)
     assert not any(is_running(pid) for pid in pids)

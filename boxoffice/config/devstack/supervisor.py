@@ -57,7 +57,9 @@ class Stopped(BaseException):
 def commands(options: Options, home: Path) -> dict[str, list[str]]:
     """Return the command line of each of the site's processes, by name."""
     python = sys.executable
-    celery = [python, "-m", "celery", "-A", "boxoffice.config.celery"]
+    # The warning is for messages in pickle, which we do not accept.
+    quiet = ["-W", "ignore:You're running the worker with superuser privileges"]
+    celery = [python, *quiet, "-m", "celery", "--quiet", "-A", "boxoffice.config.celery"]
     web = [python, "-m", "uvicorn", "boxoffice.config.asgi:application"]
     web += ["--host", options.host, "--port", str(options.port), "--ws", "websockets-sansio"]
     web += ["--timeout-graceful-shutdown", "5", "--no-access-log", "--log-level", "warning"]
