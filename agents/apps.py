@@ -13,4 +13,5 @@ class AgentsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect what follows a commit."""
-        autodiscover_modules("receivers")
+        # Notices first: a decision is told under the epoch that asked, before a worker claims anew.
+        autodiscover_modules("notices", "receivers")
