@@ -1,0 +1,192 @@
+"""What one open page may do and see: the ORM half of its socket, always in the tenant's scope."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.utils.translation import get_supported_language_variant, override
+from django.utils.translation import gettext as _
+
+from agents import selectors, services
+from agents.following import Outcome
+from agents.models import Message, Run, RunState, Speaker
+from approvals import services as approvals
+from approvals.models import Gate
+from approvals.selectors import request_get
+from boxoffice.common.clock import now
+from boxoffice.common.exceptions import BoxOfficeError, NotFound
+from boxoffice.common.types import JsonObject
+from boxoffice.tenancy.principals import Principal, principal_of_member
+from boxoffice.tenancy.scope import tenant_scope
+
+# A message becomes visible at its commit, which can be later than the time it carries.
+OVERLAP = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """What the database shows now: runs under way, followed runs that are over, new messages."""
+
+    unfinished: list[UUID]
+    over: list[UUID]
+    messages: list[UUID]
+
+
+class ChatSession:
+    """A principal in one conversation. Who they are is asked anew before each thing they do."""
+
+    def __init__(
+        self, *, tenant_id: UUID, principal: Principal, conversation_id: UUID, language: str
+    ) -> None:
+        self.conversation_id = conversation_id
+        self._tenant_id = tenant_id
+        self._principal = principal
+        self._language = _known_language(language)
+        self._seen_at = now()
+
+    async def open(self) -> set[UUID]:
+        """The messages said so far; raises ``NotFound`` when it is not theirs to see."""
+        return await self._in_scope(self._open)
+
+    async def glance(self, *, followed: Collection[UUID]) -> Glance:
+        """Look at the conversation again; raises ``NotFound`` when it is theirs no more."""
+        return await self._in_scope(self._glance, followed)
+
+    async def message(self, message_id: UUID) -> JsonObject | None:
+        """One message as the page is told of it."""
+        return await self._in_scope(self._message, message_id)
+
+    async def outcome(self, run_id: UUID) -> Outcome | None:
+        """How a run ended, if it has."""
+        return await self._in_scope(self._outcome, run_id)
+
+    async def runs_known(self, run_ids: Collection[UUID]) -> set[UUID]:
+        """Those of the runs that belong to this conversation."""
+        return await self._in_scope(self._runs_known, run_ids)
+
+    async def post(self, *, text: Any, client_id: str | None) -> JsonObject:
+        """Store a message."""
+        return await self._in_scope(self._post, text, client_id)
+
+    async def cancel(self, *, run_id: UUID) -> None:
+        """Stop a run of this conversation."""
+        await self._in_scope(self._cancel, run_id)
+
+    async def decide(self, *, verb: str, approval_id: UUID) -> None:
+        """Confirm, decline or withdraw what waits in this conversation."""
+        await self._in_scope(self._decide, verb, approval_id)
+
+    def words(self, error: BoxOfficeError) -> str:
+        """The error in a sentence or two."""
+        return f"{error.message} {error.hint}".strip()
+
+    def stream_is_away(self) -> str:
+        """What to tell the page when Valkey is away."""
+        with override(self._language):
+            return _("Live updates are away for the moment. Your messages are still saved.")
+
+    async def _in_scope[**P, R](self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        def scoped() -> R:
+            with tenant_scope(self._tenant_id), override(self._language):
+                return work(*args, **kwargs)
+
+        return await database_sync_to_async(scoped)()
+
+    def _who(self) -> Principal:
+        user_id = self._principal.user_id
+        if user_id is None:
+            return self._principal
+        fresh = principal_of_member(tenant_id=self._tenant_id, user_id=user_id)
+        if fresh is None:
+            raise NotFound("Conversation not found.")
+        return fresh
+
+    def _open(self) -> set[UUID]:
+        conversation = selectors.conversation_get(
+            principal=self._who(), conversation_id=self.conversation_id
+        )
+        return set(selectors.messages_of(conversation).values_list("pk", flat=True))
+
+    def _glance(self, followed: Collection[UUID]) -> Glance:
+        conversation = selectors.conversation_get(
+            principal=self._who(), conversation_id=self.conversation_id
+        )
+        since, self._seen_at = self._seen_at - OVERLAP, now()
+        said = selectors.messages_of(conversation).filter(created_at__gte=since)
+        over = Run.objects.filter(pk__in=list(followed)).exclude(state__in=selectors.UNFINISHED)
+        return Glance(
+            unfinished=list(selectors.unfinished_runs(conversation).values_list("pk", flat=True)),
+            over=list(over.values_list("pk", flat=True)),
+            messages=list(said.exclude(speaker=Speaker.ASSISTANT).values_list("pk", flat=True)),
+        )
+
+    def _message(self, message_id: UUID) -> JsonObject | None:
+        message = Message.objects.filter(
+            pk=message_id, conversation_id=self.conversation_id
+        ).first()
+        return None if message is None else message_data(message)
+
+    def _outcome(self, run_id: UUID) -> Outcome | None:
+        run = Run.objects.filter(pk=run_id).exclude(state__in=selectors.UNFINISHED).first()
+        if run is None:
+            return None
+        final = run.steps.order_by("seq").last()
+        return Outcome(
+            state=RunState(run.state),
+            answer=selectors.answer_of(run) or "",
+            is_handoff=final is not None and bool(final.content.get("handoff")),
+        )
+
+    def _runs_known(self, run_ids: Collection[UUID]) -> set[UUID]:
+        mine = Run.objects.filter(conversation_id=self.conversation_id, pk__in=list(run_ids))
+        return set(mine.values_list("pk", flat=True))
+
+    def _post(self, text: Any, client_id: str | None) -> JsonObject:
+        posted = services.message_post(
+            principal=self._who(),
+            conversation_id=self.conversation_id,
+            text=text,
+            client_id=client_id,
+        )
+        return message_data(posted.message)
+
+    def _cancel(self, run_id: UUID) -> None:
+        if run_id not in self._runs_known([run_id]):
+            raise NotFound(_("No such run in this conversation."))
+        services.run_cancel(principal=self._who(), run_id=run_id)
+
+    def _decide(self, verb: str, approval_id: UUID) -> None:
+        principal = self._who()
+        request = request_get(principal=principal, request_id=approval_id)
+        is_here = request.conversation_ref == self.conversation_id
+        if not is_here or (verb != "withdraw" and request.gate != Gate.FAN):
+            raise NotFound(_("Nothing like that waits in this conversation."))
+        if verb == "confirm":
+            approvals.approve(request_id=approval_id, principal=principal)
+        elif verb == "decline":
+            approvals.deny(request_id=approval_id, principal=principal)
+        else:
+            approvals.withdraw(request_id=approval_id, principal=principal)
+
+
+def message_data(message: Message) -> JsonObject:
+    """A message as the page is told of it."""
+    return {
+        "id": str(message.pk),
+        "speaker": message.speaker,
+        "text": message.text,
+        "created_at": message.created_at.isoformat(),
+        "client_id": message.client_id,
+        "run": None if message.run_id is None else str(message.run_id),
+    }
+
+
+def _known_language(code: str) -> str:
+    try:
+        return get_supported_language_variant(code)
+    except LookupError:
+        return settings.LANGUAGE_CODE
