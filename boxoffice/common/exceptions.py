@@ -19,6 +19,7 @@ class BoxOfficeError(Exception):
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
+        self.extra: dict[str, Any] = {}  # more members for the problem details
         if hint is not None:
             self.hint = hint
 
@@ -60,3 +61,10 @@ class InvalidInput(BoxOfficeError):
 
     code = "invalid_input"
     status = 422
+
+
+class TooLarge(BoxOfficeError):
+    """The request's body has more bytes than are read."""
+
+    code = "too_large"
+    status = 413

@@ -170,7 +170,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["boxoffice.tenancy.rest.StrictJSONParser"],
     "DEFAULT_PAGINATION_CLASS": "boxoffice.tenancy.rest.NewestFirst",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "boxoffice.tenancy.openapi.ProblemSchema",
     "EXCEPTION_HANDLER": "boxoffice.tenancy.problems.exception_handler",
     "PAGE_SIZE": 50,
 }
@@ -187,10 +187,6 @@ SPECTACULAR_SETTINGS = {
     "SERVE_AUTHENTICATION": [],
     "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
     "COMPONENT_SPLIT_REQUEST": True,
-    "POSTPROCESSING_HOOKS": [
-        "drf_spectacular.hooks.postprocess_schema_enums",
-        "boxoffice.tenancy.openapi.describe_errors",
-    ],
 }
 
 # Work. Messages are wake-ups and Postgres decides, so nothing is stored in the broker for long:
@@ -258,4 +254,6 @@ LOGGING = {
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
+    # One line for each request of the SDK says nothing that the steps do not.
+    "loggers": {"httpx2": {"level": "WARNING"}},
 }

@@ -1,6 +1,12 @@
 """URLs of one tenant: under `/t/<slug>/`, or at the root of the tenant's own host."""
 
-from django.urls import include, path
+from django.urls import include, path, re_path
+
+from boxoffice.config import errors
+
+handler400 = errors.bad_request
+handler404 = errors.not_found
+handler500 = errors.server_error
 
 urlpatterns = [
     path("", include("agents.urls")),
@@ -8,4 +14,5 @@ urlpatterns = [
     path("api/v1/", include("agents.api.urls")),
     path("api/v1/", include("approvals.api_urls")),
     path("api/v1/", include("boxoffice.ticketing.api_urls")),
+    re_path(r"^api(/.*)?$", errors.api_unknown),
 ]

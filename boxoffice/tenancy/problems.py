@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_exception_handler
 
-from boxoffice.common.exceptions import BoxOfficeError
+from boxoffice.common.exceptions import BoxOfficeError, TooLarge
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -23,7 +24,7 @@ def problem(error: BoxOfficeError, **extra: Any) -> dict[str, Any]:
     }
     if error.hint:
         body["hint"] = error.hint
-    return body | getattr(error, "extra", {}) | extra
+    return body | error.extra | extra
 
 
 def problem_response(error: BoxOfficeError) -> JsonResponse:
@@ -36,6 +37,8 @@ def problem_response(error: BoxOfficeError) -> JsonResponse:
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's handler: the product's own errors, and DRF's, in one form."""
+    if isinstance(error, RequestDataTooBig):
+        error = TooLarge("The body has too many bytes.")
     if isinstance(error, BoxOfficeError):
         headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
         return Response(

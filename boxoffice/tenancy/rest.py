@@ -5,14 +5,18 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from rest_framework import exceptions, serializers
 from rest_framework.authentication import BaseAuthentication, SessionAuthentication
 from rest_framework.pagination import CursorPagination
+from rest_framework.parsers import JSONParser
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from boxoffice.common.exceptions import Conflict, InvalidInput
+from boxoffice.common.exceptions import Conflict, InvalidInput, TooLarge
 from boxoffice.tenancy.models import IdempotencyRecord, User
 from boxoffice.tenancy.principals import Principal
 
@@ -63,15 +67,100 @@ def principal_of(request: Request) -> Principal:
 class NewestFirst(CursorPagination):
     """Cursor pages by id; ids are time-ordered."""
 
-    ordering = "-id"
+    ordering: str | tuple[str, ...] = "-id"
     page_size_query_param = "page_size"
     max_page_size = 200
+
+    def paginate_queryset(
+        self, queryset: Any, request: Request, view: "APIView | None" = None
+    ) -> list[Any] | None:
+        """One page; a cursor that was made up is answered like any other that is not known."""
+        try:
+            return super().paginate_queryset(queryset, request, view)
+        except (ValidationError, ValueError, OverflowError) as error:
+            raise exceptions.NotFound(self.invalid_cursor_message) from error
 
 
 class OldestFirst(NewestFirst):
     """Cursor pages for what is read from the beginning."""
 
     ordering = "id"
+
+
+class StrictJSONParser(JSONParser):
+    """JSON in UTF-8 of at most ``DATA_UPLOAD_MAX_MEMORY_SIZE`` bytes, whatever is in it.
+
+    DRF's own reads without a bound, trusts the charset that the client names, and lets a thousand
+    open brackets end in a ``RecursionError``.
+    """
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        """The value; raises ``TooLarge`` or ``ParseError``."""
+        limit: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        raw = stream.read(limit + 1)
+        if len(raw) > limit:
+            raise TooLarge(f"The body has more than {limit} bytes.")
+        try:
+            value = json.loads(raw.decode(), parse_constant=_no_constant)
+            if b"\\ud" in raw.lower():  # half a surrogate pair can be neither stored nor sent
+                json.dumps(value, ensure_ascii=False).encode()
+        except RecursionError as error:
+            raise exceptions.ParseError("JSON parse error - nested too deeply") from error
+        except UnicodeEncodeError as error:
+            raise exceptions.ParseError("JSON parse error - half a surrogate pair") from error
+        except ValueError as error:
+            raise exceptions.ParseError(f"JSON parse error - {error}") from error
+        return value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON.")
+
+
+class Text(serializers.CharField):
+    """A string; a number or a boolean is not taken for one."""
+
+    default_error_messages = {"invalid": "A string."}
+
+    def to_internal_value(self, data: Any) -> str:
+        """The string as it came."""
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class Body(serializers.Serializer[Any]):
+    """A request's body, in which an unknown field is an error."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Refuse what is not described."""
+        if isinstance(data, dict):
+            unknown = sorted(set(data) - set(self.fields))
+            if unknown:
+                raise serializers.ValidationError({name: ["Unknown field."] for name in unknown})
+        return super().to_internal_value(data)
+
+
+def read_body(kind: type[Body], request: Request) -> dict[str, Any]:
+    """The valid body; raises ``InvalidInput`` whose message and ``errors`` name the fields."""
+    body = kind(data=request.data)
+    if body.is_valid():
+        valid: dict[str, Any] = body.validated_data
+        return valid
+    errors: dict[str, Any] = dict(body.errors)
+    parts = [
+        text if field == "non_field_errors" else f"{field[:100]}: {text}"
+        for field, text in ((field, _first(problems)) for field, problems in errors.items())
+    ]
+    error = InvalidInput(" ".join(parts[:10]))
+    error.extra = {"errors": errors}
+    raise error
+
+
+def _first(problems: Any) -> str:
+    while isinstance(problems, (list, dict)):
+        problems = next(iter(problems.values() if isinstance(problems, dict) else problems))
+    return str(problems)
 
 
 def idempotent(request: Request, act: Callable[[], Response]) -> Response:
@@ -83,8 +172,8 @@ def idempotent(request: Request, act: Callable[[], Response]) -> Response:
     key = request.headers.get("Idempotency-Key")
     if not key:
         return act()
-    if len(key) > 255:
-        raise InvalidInput("Idempotency-Key: at most 255 characters.")
+    if len(key) > 255 or not key.isprintable():
+        raise InvalidInput("Idempotency-Key: at most 255 printable characters.")
     principal = principal_of(request)
     text = json.dumps([request.method, request.path, request.data], sort_keys=True, default=str)
     fingerprint = hashlib.sha256(text.encode()).hexdigest()
