@@ -163,6 +163,8 @@ MAILERS: dict[str, dict[str, Any]] = {
     }
 }
 DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "bilheteria@example.com")
+# Where the site is reached from outside: the links in mails begin with it.
+PUBLIC_URL = env.text("PUBLIC_URL", f"http://localhost:{env.integer('PORT', 8000)}")
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["boxoffice.tenancy.rest.PrincipalAuthentication"],
