@@ -28,7 +28,7 @@ ASK: dict[str, Any] = {
     "max_tokens": 500,
     "messages": [{"role": "user", "content": "oi"}],
 }
-TOOL = {"name": "search_events", "input_schema": {"type": "object"}}
+TOOL: Any = {"name": "search_events", "input_schema": {"type": "object"}}
 
 
 @pytest.fixture
@@ -117,7 +117,8 @@ def test_without_stream_the_whole_message_comes_at_once(model: ScriptedModel) ->
 
     async def ask() -> anthropic.types.Message:
         async with client_for(model) as client:
-            return await client.messages.create(**ASK)
+            message: anthropic.types.Message = await client.messages.create(**ASK)
+            return message
 
     message = asyncio.run(ask())
     assert [block.type for block in message.content] == ["text", "tool_use"]

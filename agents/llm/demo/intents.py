@@ -246,7 +246,7 @@ def _intent(folded: str, slots: Slots) -> Intent:
     for intent, pattern in _SHORT_RULES[2:]:
         if pattern.search(folded):
             return intent
-    if slots.quantity:
+    if slots.quantity or slots.sits_apart:
         return Intent.SEATS
     if slots.dates or slots.max_price or slots.city:
         return Intent.EVENTS
@@ -255,7 +255,9 @@ def _intent(folded: str, slots: Slots) -> Intent:
 
 def _asks_more(folded: str, slots: Slots) -> bool:
     """A yes that goes on ("sim, pode comprar", "no, the second option") is more than a yes."""
-    if slots.quantity or slots.dates or slots.max_price or find_ordinal(folded):
+    if slots.quantity or slots.dates or slots.max_price or slots.sits_apart:
+        return True
+    if find_ordinal(folded):
         return True
     return any(pattern.search(folded) for _, pattern in _RULES)
 

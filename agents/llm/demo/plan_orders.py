@@ -18,6 +18,8 @@ def buy(now: Situation) -> Reply:
     """Buy the seats on hold."""
     call = now.made("place_order")
     if call is None:
+        if not now.offers("place_order"):
+            return now.cannot("place_order")
         hold = now.memory.live_hold
         if hold is None:
             return now.say("no_hold")
@@ -84,6 +86,8 @@ def take_no(now: Situation) -> Reply:
 def tell_order(now: Situation) -> Reply:
     """Look an order up and tell how it stands."""
     call = now.made("get_order_status")
+    if call is None and not now.offers("get_order_status"):
+        return now.cannot("get_order_status")
     if call is None:
         order_id, question = _which_order(now, list(now.memory.orders.values()))
         if not order_id:
@@ -121,13 +125,13 @@ def refund(now: Situation) -> Reply:
             return now.explain(call)
         told = now.say("refunded", amount=now.money(call.result.get("amount_brl")))
         return _approval(now, call) + told
+    if not now.offers("refund_order"):
+        return now.cannot("refund_order")
     orders = list(now.memory.orders.values())
     open_orders = [order for order in orders if order.get("status") in REFUNDABLE]
     order_id, question = _which_order(now, open_orders or orders)
     if not order_id:
         return question
-    if not now.offers("refund_order"):
-        return now.cannot("refund_order")
     reason = _stated_reason(now) or now.goal.answers.get("reason")
     if not reason:
         return now.say("reason")

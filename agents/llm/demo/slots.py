@@ -107,6 +107,8 @@ def find_slots(text: str, today: date) -> Slots:
     city = _find_city(text, _blank(folded, spans))
     if city:
         spans.append(city[1])
+    manner = [match for match in (_ANY.search(folded), _APART.search(folded)) if match]
+    spans += [match.span() for match in manner]
     return Slots(
         quantity=counted[0] if counted else None,
         max_price=price,

@@ -194,7 +194,7 @@ def spell_out_numbers(folded: str) -> str:
 
 
 def _fold_character(character: str) -> str:
-    lowered = unicodedata.normalize("NFD", character)[0].lower()
+    lowered = unicodedata.normalize("NFKD", character)[0].lower()
     return lowered if len(lowered) == 1 else character
 
 

@@ -122,7 +122,8 @@ FILLERS = _set(
     "confirmar confirmo checkout negocio cartao pix credito debito card credit possivel talvez "
     "acho duvida pergunta eh ne pessoal galera familia namorada namorado esposa marido mulher "
     "filho filha mae pai wife husband girlfriend boyfriend family kid sozinho alone wanna gonna "
-    "up one ones most nearby around daqui desta deste nesse nesta neste dessa desse"
+    "up one ones most nearby around daqui desta deste nesse nesta neste dessa desse verdade "
+    "actually instead rather prefiro prefer pensei mesmo agora now entao"
 )
 # Words that may stand inside a title ("O Lago dos Cisnes", "Guns and Roses").
 CONNECTORS = _set("de do da dos das e o a os as em no na of the and in on at to for com with")
