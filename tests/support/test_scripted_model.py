@@ -357,7 +357,8 @@ def test_command_serves_answers_of_the_asked_length() -> None:
                 base_url=base_url, api_key="k", http_client=DefaultAioHttpClient()
             )
             async with client:
-                return await client.messages.create(**ASK, tools=[TOOL])
+                answer: anthropic.types.Message = await client.messages.create(**ASK, tools=[TOOL])
+                return answer
 
         message = asyncio.run(ask())
     finally:
