@@ -26,6 +26,13 @@ from boxoffice.ticketing.exceptions import EventNotFound
 from boxoffice.ticketing.models import Event, Price, Seat
 from boxoffice.ticketing.selectors.claims import claims_live
 
+_MOST_WORDS = 12
+# "show de jazz" asks for jazz: what names every event finds none by its name.
+_FILLERS = frozenset(
+    {"a", "as", "o", "os", "e", "de", "da", "do", "das", "dos", "em", "no", "na", "um", "uma"}
+    | {"para", "por", "com", "the", "of", "in", "at", "for", "and", "show", "shows", "evento"}
+    | {"eventos", "event", "events", "ingresso", "ingressos", "ticket", "tickets"}
+)
 # Dates outside are a slip of the pen, and overflow when a time zone is applied.
 EARLIEST, LATEST = date(2000, 1, 1), date(2200, 12, 31)
 
@@ -73,16 +80,17 @@ def events_search(
 ) -> QuerySet[Event]:
     """Coming events on sale, soonest first, with their offer.
 
-    Every word of ``query`` must occur in title, category, description, venue or city, accents and
-    case aside. The dates are days in the tenant's time zone, both included. ``max_price_minor``
-    asks for at least one section at or below it. Raises ``InvalidInput`` for impossible dates.
+    Every telling word of ``query`` must occur in title, category, description, venue or city,
+    accents and case aside. The dates are days in the tenant's time zone, both included.
+    ``max_price_minor`` asks for at least one section at or below it. Raises ``InvalidInput`` for
+    impossible dates.
     """
     moment = clock.now()
     rows = events_with_offer(moment=moment).filter(sales_open=True, starts_at__gt=moment)
     rows = _between(rows, date_from, date_to)
     if city.strip():
         rows = rows.filter(venue__city__unaccent__icontains=city.strip())
-    for word in query.split()[:12]:
+    for word in _telling_words(query):
         rows = rows.filter(
             Q(title__unaccent__icontains=word)
             | Q(category__unaccent__icontains=word)
@@ -102,6 +110,11 @@ def event_get(event_id: UUID) -> Event:
     if event is None:
         raise EventNotFound
     return event
+
+
+def _telling_words(query: str) -> list[str]:
+    words = [word for word in query.split() if word.casefold() not in _FILLERS]
+    return words[:_MOST_WORDS]
 
 
 def _between(

@@ -9,7 +9,7 @@ from django.db.models import Prefetch, QuerySet
 
 from boxoffice.common import clock
 from boxoffice.ticketing.exceptions import HoldNotFound, OrderNotFound
-from boxoffice.ticketing.models import Event, Hold, Order, SeatClaim
+from boxoffice.ticketing.models import Event, Hold, Order, Price, SeatClaim
 from boxoffice.ticketing.selectors.claims import FREE, seat_statuses
 from boxoffice.ticketing.selectors.seats import SeatRow
 
@@ -84,6 +84,15 @@ def order_of(*, order_id: UUID, user_id: int) -> OrderRow:
     if not rows:
         raise OrderNotFound
     return rows[0]
+
+
+def list_price(hold: HoldRow) -> int | None:
+    """What the hold's seats cost by today's price list (centavos); ``None`` if some have none."""
+    prices = Price.objects.filter(event=hold.event)
+    today: dict[str, int] = dict(prices.values_list("section__name", "amount_minor"))
+    if any(seat.section not in today for seat in hold.seats):
+        return None
+    return sum(today[seat.section] for seat in hold.seats)
 
 
 def hold_rows(holds: Iterable[Hold]) -> list[HoldRow]:
