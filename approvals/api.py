@@ -13,9 +13,8 @@ from rest_framework.views import APIView
 
 from approvals import selectors, services
 from approvals.models import ApprovalRequest, State, Verb
-from boxoffice.common.exceptions import InvalidInput
 from boxoffice.tenancy.principals import Principal
-from boxoffice.tenancy.rest import IsMember, idempotent, principal_of
+from boxoffice.tenancy.rest import Body, IsMember, Text, idempotent, principal_of, read_body
 
 
 class ApprovalSerializer(serializers.ModelSerializer[ApprovalRequest]):
@@ -88,33 +87,17 @@ class ApprovalSerializer(serializers.ModelSerializer[ApprovalRequest]):
         return decision.note if decision else ""
 
 
-class Body(serializers.Serializer[Any]):
-    """A request's body, in which an unknown field is an error."""
-
-    def to_internal_value(self, data: Any) -> Any:
-        """Refuse what is not described."""
-        if isinstance(data, dict):
-            unknown = sorted(set(map(str, data)) - set(self.fields))
-            if unknown:
-                raise serializers.ValidationError({name: ["Unknown field."] for name in unknown})
-        return super().to_internal_value(data)
-
-
 class ApproveBody(Body):
     """Yes, perhaps with other arguments."""
 
     arguments = serializers.DictField(required=False)
-    note = serializers.CharField(
-        required=False, allow_blank=True, max_length=services.TEXT_MAX, default=""
-    )
+    note = Text(required=False, allow_blank=True, max_length=services.TEXT_MAX, default="")
 
 
 class DenyBody(Body):
     """No, and why."""
 
-    reason = serializers.CharField(
-        required=False, allow_blank=True, max_length=services.TEXT_MAX, default=""
-    )
+    reason = Text(required=False, allow_blank=True, max_length=services.TEXT_MAX, default="")
 
 
 class EmptyBody(Body):
@@ -170,7 +153,7 @@ class ApprovalApprove(APIView):
     def post(self, request: Request, request_id: UUID) -> Response:
         """Approve, or edit and approve."""
         principal = principal_of(request)
-        body = _body(ApproveBody, request)
+        body = read_body(ApproveBody, request)
 
         def act() -> Response:
             services.approve(
@@ -195,7 +178,7 @@ class ApprovalDeny(APIView):
     def post(self, request: Request, request_id: UUID) -> Response:
         """Deny with a reason, or decline."""
         principal = principal_of(request)
-        body = _body(DenyBody, request)
+        body = read_body(DenyBody, request)
 
         def act() -> Response:
             services.deny(request_id=request_id, principal=principal, reason=body["reason"])
@@ -215,7 +198,7 @@ class ApprovalWithdraw(APIView):
     def post(self, request: Request, request_id: UUID) -> Response:
         """Take the request back."""
         principal = principal_of(request)
-        _body(EmptyBody, request)
+        read_body(EmptyBody, request)
 
         def act() -> Response:
             services.withdraw(request_id=request_id, principal=principal)
@@ -227,20 +210,3 @@ class ApprovalWithdraw(APIView):
 def _answer(principal: Principal, request_id: UUID) -> Response:
     row = selectors.request_get(principal=principal, request_id=request_id)
     return Response(ApprovalSerializer(row).data)
-
-
-def _body(kind: type[Body], request: Request) -> dict[str, Any]:
-    """The valid body; raises ``InvalidInput`` that names the first field that is not."""
-    body = kind(data=request.data)
-    if not body.is_valid():
-        field, problems = next(iter(body.errors.items()))
-        problem = problems if isinstance(problems, str) else _first(problems)
-        raise InvalidInput(problem if field == "non_field_errors" else f"{field}: {problem}")
-    valid: dict[str, Any] = body.validated_data
-    return valid
-
-
-def _first(problems: Any) -> str:
-    while isinstance(problems, (list, dict)):
-        problems = next(iter(problems.values() if isinstance(problems, dict) else problems))
-    return str(problems)

@@ -1,5 +1,7 @@
 """The approvals room."""
 
+from importlib import import_module
+
 from django.apps import AppConfig
 
 
@@ -9,3 +11,7 @@ class ApprovalsConfig(AppConfig):
     name = "approvals"
     label = "approvals"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Connect the receivers."""
+        import_module("approvals.receivers")

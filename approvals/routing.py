@@ -1,5 +1,7 @@
 """WebSocket URL patterns, below the tenant's prefix."""
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-websocket_urlpatterns: list[URLPattern] = []
+from approvals.consumers import InboxConsumer
+
+websocket_urlpatterns: list[URLPattern] = [path("ws/approvals/", InboxConsumer.as_asgi())]

@@ -6,8 +6,9 @@ from django.db.models import Prefetch, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from approvals.models import ApprovalRequest, Decision, Gate, State
+from approvals.permissions import not_found
 from boxoffice.common.clock import now
-from boxoffice.common.exceptions import InvalidInput, NotFound
+from boxoffice.common.exceptions import InvalidInput
 from boxoffice.tenancy.principals import Principal
 
 
@@ -42,7 +43,7 @@ def request_get(*, principal: Principal, request_id: UUID) -> ApprovalRequest:
         visible |= Q(gate=Gate.REVIEWER)
     request: ApprovalRequest | None = _rows().filter(visible, pk=request_id).first()
     if request is None:
-        raise NotFound(_("No such approval request."))
+        raise not_found()
     return request
 
 

@@ -13,12 +13,13 @@ from django.dispatch import Signal
 from django.utils.translation import gettext as _
 
 from approvals import signals
-from approvals.exceptions import AlreadyDecided, FourEyes
+from approvals.exceptions import AlreadyDecided
 from approvals.models import REQUEST_STATES, ApprovalRequest, Decision, Gate, State, Verb
+from approvals.permissions import decider_check, not_found
 from approvals.ports import port
 from boxoffice.audit import services as audit
 from boxoffice.common.clock import now
-from boxoffice.common.exceptions import InvalidInput, NotFound
+from boxoffice.common.exceptions import InvalidInput
 from boxoffice.common.transitions import transition
 from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.models import User
@@ -156,7 +157,7 @@ def withdraw(*, request_id: UUID, principal: Principal) -> ApprovalRequest:
     with transaction.atomic():
         request = _locked(request_id)
         if principal.user_id is None or principal.user_id != request.requested_for_id:
-            raise _not_found()
+            raise not_found()
         _refuse_decided(request)
         _end(
             request,
@@ -218,36 +219,16 @@ def _locked(request_id: UUID) -> ApprovalRequest:
         ApprovalRequest.objects.select_for_update(of=("self",)).filter(pk=request_id).first()
     )
     if request is None:
-        raise _not_found()
+        raise not_found()
     return request
 
 
 def _open_for_decision(request_id: UUID, principal: Principal) -> tuple[ApprovalRequest, int]:
     """The locked request, if ``principal`` may decide on it now."""
     request = _locked(request_id)
-    if principal.user_id is None:
-        raise _not_found()
-    is_asker = principal.user_id == request.requested_for_id
-    if request.gate == Gate.FAN:
-        if not is_asker:
-            raise _not_found()
-    elif is_asker:
-        raise FourEyes(_("You cannot decide on what was asked for you."))
-    elif not principal.may("review_actions"):
-        raise _not_found()
-    elif _same_person(principal.user_id, request.requested_for_id):
-        raise FourEyes(_("You cannot decide on what was asked under your own e-mail address."))
+    user_id = decider_check(request=request, principal=principal)
     _refuse_decided(request)
-    return request, principal.user_id
-
-
-def _same_person(one_id: int, other_id: int | None) -> bool:
-    """Whether two accounts carry the same address: a second account is no second pair of eyes."""
-    if other_id is None:
-        return False
-    addresses = dict(User.objects.filter(pk__in=[one_id, other_id]).values_list("pk", "email"))
-    one = addresses.get(one_id, "").strip().lower()
-    return bool(one) and one == addresses.get(other_id, "").strip().lower()
+    return request, user_id
 
 
 def _refuse_decided(request: ApprovalRequest) -> None:
@@ -331,6 +312,7 @@ def _announce(signal: Signal, request: ApprovalRequest) -> None:
         "request_id": request.pk,
         "tenant_id": request.tenant_id,
         "state": str(request.state),
+        "gate": str(request.gate),
         "reference": dict(request.reference),
     }
     transaction.on_commit(lambda: _send(signal, message))
@@ -368,7 +350,3 @@ def _target(request_id: UUID) -> str:
 
 def _uuid(value: str | None) -> UUID | None:
     return UUID(value) if value else None
-
-
-def _not_found() -> NotFound:
-    return NotFound(_("No such approval request."))

@@ -2,7 +2,7 @@
 
 from django.dispatch import Signal
 
-# Each is sent with sender=ApprovalRequest, request_id, tenant_id, state and reference.
+# Each is sent with sender=ApprovalRequest, request_id, tenant_id, state, gate, reference.
 requested = Signal()
 counted = Signal()  # one of several approvals is there; the request is still pending
 decided = Signal()

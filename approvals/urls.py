@@ -1,5 +1,14 @@
-"""URL patterns."""
+"""URL patterns of the inbox, below `approvals/`."""
 
-from django.urls import URLPattern, URLResolver
+from django.urls import path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from approvals import views
+
+app_name = "approvals"
+
+urlpatterns = [
+    path("", views.inbox, name="inbox"),
+    path("<uuid:request_id>/", views.detail, name="detail"),
+    path("<uuid:request_id>/approve/", views.approve, name="approve"),
+    path("<uuid:request_id>/deny/", views.deny, name="deny"),
+]

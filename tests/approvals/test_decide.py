@@ -102,6 +102,7 @@ def test_an_approval_leaves_a_decision_a_record_and_a_signal(
             "request_id": request.pk,
             "tenant_id": cast.arena.pk,
             "state": "approved",
+            "gate": "reviewer",
             "reference": request.reference,
         }
     ]

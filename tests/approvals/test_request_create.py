@@ -61,6 +61,7 @@ def test_the_signal_follows_the_commit_and_not_the_call(
             "request_id": request.pk,
             "tenant_id": request.tenant_id,
             "state": "pending",
+            "gate": "reviewer",
             "reference": request.reference,
         }
     ]
