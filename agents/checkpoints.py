@@ -16,7 +16,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from agents.llm.gateway import ModelTurn
+from agents.llm.turns import ModelTurn
 from agents.models import (
     RUN_MACHINE,
     Conversation,

@@ -118,7 +118,7 @@ class RunFollower:
 
     def expect_end(self) -> None:
         """The run is over: if its stream does not say so within a moment, the database does."""
-        if self._limit is not None:
+        if self._limit is not None and self._limit.when() is None:
             self._limit.reschedule(asyncio.get_running_loop().time() + END_GRACE_SECONDS)
 
     async def run(self) -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.dispatch import receiver
 
-from agents import recovery, signals, tasks
+from agents import handout, recovery, signals
 from approvals.signals import decided
 from boxoffice.tenancy.scope import tenant_scope
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 def hand_out_run(tenant_id: UUID, run_id: UUID | None, **kwargs: Any) -> None:
     """A message was stored: its run is to be worked on."""
     if run_id is not None:
-        tasks.hand_out(tenant_id, run_id)
+        handout.hand_out(tenant_id, run_id)
 
 
 @receiver(decided)
@@ -29,4 +29,4 @@ def resume_run(tenant_id: UUID, reference: dict[str, str], **kwargs: Any) -> Non
     with tenant_scope(tenant_id):
         is_due = recovery.run_resume(run_id=UUID(run_id))
     if is_due:
-        tasks.hand_out(tenant_id, UUID(run_id))
+        handout.hand_out(tenant_id, UUID(run_id))

@@ -250,6 +250,14 @@ class Reader:
                 del self._subscriptions[key]
                 self._positions.pop(key, None)
 
+    async def close(self) -> None:
+        """End the shared read, and let the connections go."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self._client.aclose()
+
     def _ensure_running(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())

@@ -12,5 +12,5 @@ class ToolsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Load every module of the catalogue, which registers its tools."""
-        autodiscover_modules("catalogue")
+        """Load the catalogue, which registers its tools, and what the room is to others."""
+        autodiscover_modules("catalogue", "receivers")

@@ -142,7 +142,7 @@ def _gate(call: ToolCall, verdict: Verdict, caller: Caller, reason: str) -> bool
 def binding_hash(spec: ToolSpec, arguments: ToolInput, preview: JsonObject | None) -> str:
     """What an approval binds to: tool version, arguments, and the state that was shown."""
     bound = [spec.version, arguments.model_dump(mode="json"), preview]
-    return hashlib.sha256(json.dumps(bound, sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(_as_json(bound).encode()).hexdigest()
 
 
 def _after_gate(call: ToolCall, caller: Caller, started: float) -> CallReport:
@@ -158,7 +158,7 @@ def _after_gate(call: ToolCall, caller: Caller, started: float) -> CallReport:
     if verdict.effect is Effect.DENY:
         approvals.settle(request_id=request.pk, outcome="failed", detail=verdict.error)
         return _refuse(call, verdict, started)
-    moved = _what_moved(call, verdict, caller, request) if edited is None else None
+    moved = _what_moved(call, verdict, caller, request)
     if moved is not None:
         approvals.settle(request_id=request.pk, outcome="failed", detail=moved)
         return _finish(call, CallState.DENIED, started, error=moved)
@@ -175,7 +175,11 @@ def _what_moved(
             preview = spec.preview(_context(call, caller), arguments) if spec.preview else None
     except BoxOfficeError as error:
         return error.as_data()["error"]  # type: ignore[no-any-return]
-    if binding_hash(spec, arguments, preview) == request.binding_hash:
+    if request.edited_arguments is None:
+        is_same = binding_hash(spec, arguments, preview) == request.binding_hash
+    else:
+        is_same = _as_json(preview) == _as_json(request.edited_preview)
+    if is_same:
         return None
     return {
         "code": "approval_void",
@@ -183,6 +187,10 @@ def _what_moved(
         "retryable": True,
         "hint": "Look at the present state and ask again if it is still wanted.",
     }
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def _give_back(call: ToolCall, caller: Caller) -> None:

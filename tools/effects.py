@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from boxoffice.common.types import JsonObject
+from boxoffice.common.types import JsonObject, storable
 from tools import registry
 from tools.models import CallState, ToolCall
 from tools.permissions import Caller
@@ -84,19 +84,6 @@ def _row(
         args_hash=hashlib.sha256(text.encode()).hexdigest(),
         idempotency_key=key,
     )
-
-
-def storable(value: Any) -> Any:
-    """A JSON value that PostgreSQL's jsonb takes: no NUL, no lone surrogate, no NaN."""
-    if isinstance(value, str):
-        return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return str(value)
-    if isinstance(value, dict):
-        return {storable(str(key)): storable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [storable(item) for item in value]
-    return value
 
 
 def calls_of_run(run_id: UUID) -> QuerySet[ToolCall]:

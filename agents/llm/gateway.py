@@ -19,8 +19,9 @@ from django.conf import settings
 
 from agents.llm.demo.server import DemoServer, start_demo_server
 from agents.llm.routes import Route, route
+from agents.llm.turns import ModelRequest, ModelTurn, ProposedCall, Usage
 from boxoffice.common.exceptions import BoxOfficeError
-from boxoffice.common.types import JsonObject
+from boxoffice.common.types import JsonObject, storable
 
 logger = logging.getLogger(__name__)
 
@@ -48,66 +49,6 @@ class ModelRefused(BoxOfficeError):
 
 class _StreamBroken(Exception):
     """The stream ended before the message did."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRequest:
-    """One call of a model. ``max_tokens`` bounds the answer."""
-
-    model: str
-    system: list[JsonObject]
-    messages: list[JsonObject]
-    tools: list[JsonObject]
-    max_tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Tokens of one call; ``input_tokens`` are the uncached ones."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-
-    @property
-    def total_input(self) -> int:
-        """All that was read, cached or not."""
-        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
-
-    def as_json(self) -> JsonObject:
-        """For the step that keeps it."""
-        return {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cache_read_tokens": self.cache_read_tokens,
-            "cache_write_tokens": self.cache_write_tokens,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProposedCall:
-    """A tool call as the model wrote it; ``arguments`` is ``None`` if its JSON is broken."""
-
-    call_id: str
-    tool: str
-    arguments: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelTurn:
-    """What one call gave: content blocks ready for the next request, the calls, the usage."""
-
-    blocks: list[JsonObject]
-    calls: list[ProposedCall]
-    stop_reason: str
-    usage: Usage
-    request_id: str
-
-    @property
-    def text(self) -> str:
-        """The text of all blocks."""
-        return "".join(block["text"] for block in self.blocks if block["type"] == "text")
 
 
 @dataclass(slots=True)
@@ -182,7 +123,7 @@ class _Assembly:
                 )
         return ModelTurn(
             # An empty text block is refused by the endpoint when it comes back as history.
-            blocks=[b for b in self.blocks if b["type"] != "text" or b["text"]],
+            blocks=storable([b for b in self.blocks if b["type"] != "text" or b["text"]]),
             calls=calls,
             stop_reason=self.stop_reason,
             usage=Usage(

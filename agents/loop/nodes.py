@@ -19,7 +19,7 @@ from agents import checkpoints
 from agents.context.history import call_data, flattened
 from agents.context.prompt import system_prompt
 from agents.database import in_db
-from agents.llm.gateway import ModelRequest, ModelTurn
+from agents.llm.turns import ModelRequest, ModelTurn
 from agents.loop.events import (
     approval_requested,
     run_finished,

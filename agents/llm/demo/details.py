@@ -5,6 +5,8 @@ import re
 from agents.llm.demo import words
 from agents.llm.demo.text import fold, tokens
 
+MOST_DETAIL = 500  # characters; what the tools take of a reason
+
 _REASON = re.compile(
     r"\b(?:porque|por que|pois|ja que|uma vez que|por causa d[eoa]|devido a|por motivo de|"
     r"(?:o )?motivo(?: e(?: que)?)?\s*:?|because(?: of)?|since|due to|as(?= (?:i|we)\b)|"
@@ -72,4 +74,4 @@ def title_words(title: str) -> list[str]:
 
 
 def _tidy(text: str) -> str:
-    return text.strip(" \t\n\"'“”.,;:!-")[:1_000]
+    return text.strip(" \t\n\"'“”.,;:!-")[:MOST_DETAIL]

@@ -5,8 +5,8 @@ from typing import Any
 
 from agents.llm.demo import plan_orders, plan_seats
 from agents.llm.demo.conversation import read_conversation
+from agents.llm.demo.hearing import recall
 from agents.llm.demo.intents import Intent
-from agents.llm.demo.memory import recall
 from agents.llm.demo.situation import Reply, Situation
 from agents.llm.wire import Block, TextBlock
 

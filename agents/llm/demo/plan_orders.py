@@ -1,7 +1,7 @@
 """What follows a hold: buying, releasing, orders, refunds; and messages to people."""
 
 from agents.llm.demo.conversation import Call
-from agents.llm.demo.details import find_body, find_reason, find_subject, find_topic
+from agents.llm.demo.details import MOST_DETAIL, find_body, find_reason, find_subject, find_topic
 from agents.llm.demo.intents import Intent
 from agents.llm.demo.memory import match_events
 from agents.llm.demo.phrases import status_name
@@ -12,6 +12,7 @@ from agents.llm.wire import Json, ToolUseBlock
 REFUNDABLE = ("paid", "confirmed", "partially_refunded")
 _ALL = frozenset({"todas", "todos", "tudo", "all", "everything", "both", "ambas"})
 _SUBJECT_WORDS = 8
+MOST_SUBJECT = 150  # characters
 
 
 def buy(now: Situation) -> Reply:
@@ -132,7 +133,7 @@ def refund(now: Situation) -> Reply:
     order_id, question = _which_order(now, open_orders or orders)
     if not order_id:
         return question
-    reason = _stated_reason(now) or now.goal.answers.get("reason")
+    reason = _stated_reason(now) or now.goal.answers.get("reason", "")[:MOST_DETAIL]
     if not reason:
         return now.say("reason")
     return now.call("refund_order", {"order_id": order_id, "reason": reason})
@@ -155,7 +156,7 @@ def send_email(now: Situation) -> Reply:
     body = goal.answers.get("email_body") or find_body(goal.said.text) or _summary(now)
     if not body:
         return now.say("email_body")
-    subject = find_subject(goal.said.text) or now.say("email_subject")
+    subject = find_subject(goal.said.text)[:MOST_SUBJECT] or now.say("email_subject")
     return now.call("send_email", {"to": to, "subject": subject, "body": body})
 
 
@@ -173,7 +174,8 @@ def open_ticket(now: Situation) -> Reply:
         return now.say("ticket_body")
     words = topic.split()
     short = " ".join(words[:_SUBJECT_WORDS]) + ("…" if len(words) > _SUBJECT_WORDS else "")
-    arguments = {"subject": short or now.say("ticket_subject"), "body": topic or goal.said.text}
+    subject = short[:MOST_SUBJECT] or now.say("ticket_subject")
+    arguments = {"subject": subject, "body": topic or goal.said.text}
     return now.call("create_ticket", arguments)
 
 

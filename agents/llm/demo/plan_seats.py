@@ -201,8 +201,8 @@ def _seat_arguments(now: Situation, event: Json, quantity: int) -> Json:
     arguments: Json = {"event_id": event["id"], "quantity": quantity}
     if slots.seat_price is not None:
         arguments["max_price_brl"] = as_number(slots.seat_price)
-    if quantity > 1 and not slots.sits_apart:
-        arguments["adjacent"] = True
+    if quantity > 1:
+        arguments["adjacent"] = not slots.sits_apart
     return arguments
 
 

@@ -37,6 +37,7 @@ _APART = re.compile(
     r"\b(?:separad[oa]s?|nao precisa(?:m)? ser juntos|nao importa se|espalhad[oa]s|"
     r"apart|separate(?:ly)?|not together|don't need to be together)\b"
 )
+MOST_QUERY = 100  # characters
 _CLITIC = re.compile(r"-(?:l?[oa]s?|me|nos|lhes?)$")
 _TOKEN = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*|&")
 
@@ -149,7 +150,7 @@ def _find_query(text: str, spans: Iterable[Span]) -> str:
     kept = [found[start]]
     for index in range(start + 1, len(found)):
         gap = rest[kept[-1].end() : found[index].start()]
-        if any(mark in gap for mark in ",;.!?()") or len(gap) > 3:
+        if any(mark in gap for mark in ",;.!?()\n") or len(gap) > 3:
             break
         if is_content[index]:
             kept.append(found[index])
@@ -159,7 +160,7 @@ def _find_query(text: str, spans: Iterable[Span]) -> str:
             kept.append(found[index])
     while not _is_content(fold(kept[-1][0])):
         kept.pop()
-    return rest[kept[0].start() : kept[-1].end()]
+    return rest[kept[0].start() : kept[-1].end()][:MOST_QUERY]
 
 
 def _is_content(word: str) -> bool:

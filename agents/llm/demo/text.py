@@ -121,7 +121,7 @@ def find_max_price(folded: str) -> MaxPrice | None:
     text = spell_out_numbers(folded)
     for match in _MONEY.finditer(text):
         amount = Decimal(1000) if match["number"] == "mil" else parse_money(match["number"])
-        if amount is None or not _is_price(text, match):
+        if not amount or not _is_price(text, match):
             continue
         if match["thousands"]:
             amount *= 1000
