@@ -5,7 +5,7 @@ conversation, runs what the model proposes, and goes on until the model answers 
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from agents.llm.demo.plan import reply_blocks
@@ -67,6 +67,10 @@ EVENTS = (
 )
 
 
+def seat_id(event_number: int, row: str, number: int) -> str:
+    return f"5ea70000-0000-7000-8000-{event_number:04d}{ord(row):04d}{number:04d}"
+
+
 class BoxOffice:
     """The tools; `fail` and `seats_left` change how they behave."""
 
@@ -120,7 +124,7 @@ class BoxOffice:
         for index, row in enumerate(rows):
             seats = [
                 {
-                    "id": f"{shown['id'][-2:]}-{row}-{number}",
+                    "id": seat_id(int(shown["id"][-4:]), row, number),
                     "section": "Plateia",
                     "row": row,
                     "number": number,
@@ -162,14 +166,19 @@ class BoxOffice:
             "event": shown["title"],
             "starts_at": shown["starts_at"],
             "seats": [
-                {"id": seat, "section": "Plateia", "row": seat[3], "number": int(seat[5:]),
-                 "price_brl": 120.0}
+                {
+                    "id": seat,
+                    "section": "Plateia",
+                    "row": chr(int(seat[-8:-4])),
+                    "number": int(seat[-4:]),
+                    "price_brl": 120.0,
+                }
                 for seat in arguments["seat_ids"]
             ],
             "total_brl": 120.0 * len(arguments["seat_ids"]),
             "expires_at": "2026-11-30T15:10:00Z",
             "status": "active",
-        }  # fmt: skip
+        }
 
     def _release_hold(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"hold_id": arguments["hold_id"], "status": "released"}
@@ -209,11 +218,17 @@ class Stage:
     """A fan, the demo model and the box office in one conversation."""
 
     def __init__(
-        self, office: BoxOffice | None = None, *, tools: Iterable[str] = TOOLS, wraps: bool = False
+        self,
+        office: BoxOffice | None = None,
+        *,
+        tools: Iterable[str] = TOOLS,
+        schemas: Mapping[str, dict[str, Any]] | None = None,
+        wraps: bool = False,
     ) -> None:
         self.office = office or BoxOffice()
         self.tools = tuple(tools)
         self.messages: list[dict[str, Any]] = []
+        self._schemas = schemas or {}
         self._wraps = wraps
 
     def say(self, text: str, *, max_steps: int = 8) -> str:
@@ -235,12 +250,13 @@ class Stage:
             "max_tokens": 4000,
             "system": SYSTEM,
             "messages": json.loads(json.dumps(self.messages)),
-            "tools": [{"name": name, "input_schema": {"type": "object"}} for name in self.tools]
-            if has_tools
-            else [],
+            "tools": [self._tool(name) for name in self.tools] if has_tools else [],
         }
         assert request_problem(body) is None, request_problem(body)
         return body
+
+    def _tool(self, name: str) -> dict[str, Any]:
+        return {"name": name, "input_schema": self._schemas.get(name, {"type": "object"})}
 
     def _run(self, call: ToolUseBlock) -> dict[str, Any]:
         text = json.dumps(self.office.run(call.name, dict(call.arguments)), ensure_ascii=False)

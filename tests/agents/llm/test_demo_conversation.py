@@ -19,6 +19,7 @@ from tests.support.demo_stage import (
     Stage,
     error,
     event,
+    seat_id,
 )
 
 HOLD_IT = "encontre dois assentos abaixo de R$ 300 para sábado e reserve-os"
@@ -50,7 +51,7 @@ def test_find_hold_buy_and_refund_in_portuguese(wraps: bool) -> None:
             "search_seats",
             {"event_id": jazz, "quantity": 2, "max_price_brl": 300, "adjacent": True},
         ),
-        ("hold_seats", {"event_id": jazz, "seat_ids": ["01-C-10", "01-C-11"]}),
+        ("hold_seats", {"event_id": jazz, "seat_ids": [seat_id(1, "C", 10), seat_id(1, "C", 11)]}),
     ]
     assert "Plateia, fila C, assentos 10 e 11" in answer
     assert "**Noite de Jazz**, sábado, 5 de dezembro, às 21h" in answer
@@ -189,7 +190,7 @@ def test_when_no_seats_fit_the_next_event_is_tried_and_then_it_is_said() -> None
     assert answer.startswith("Não há 2 lugares juntos até R$ 300,00 para **Noite de Jazz**")
     assert "hold_seats" not in tools_called(stage)
     assert "Reservei" in stage.say("pode ser separados")
-    assert "adjacent" not in office.made("search_seats")[-1]
+    assert office.made("search_seats")[-1]["adjacent"] is False
 
 
 def test_any_will_do_takes_the_cheapest_event() -> None:
@@ -199,27 +200,11 @@ def test_any_will_do_takes_the_cheapest_event() -> None:
 
 
 def test_more_seats_than_the_tool_takes_are_not_even_tried() -> None:
-    stage = Stage()
-    stage.messages.append({"role": "user", "content": "reserve 9 lugares para sábado"})
-    body = stage.request()
     limits = {"properties": {"quantity": {"type": "integer", "maximum": 6}}}
-    next(tool for tool in body["tools"] if tool["name"] == "search_seats")["input_schema"] = limits
-    body["messages"] += [
-        {"role": "assistant", "content": [block.as_json() for block in reply_blocks(body)]}
-    ]
-    call = body["messages"][-1]["content"][0]
-    result = stage.office.run(call["name"], call["input"])
-    body["messages"].append(
-        {
-            "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": call["id"], "content": json.dumps(result)}
-            ],
-        }
-    )
-    (block,) = reply_blocks(body)
-    assert isinstance(block, TextBlock)
-    assert "no máximo 6 lugares" in block.text
+    stage = Stage(schemas={"search_seats": limits})
+    assert "no máximo 6 lugares" in stage.say("reserve 9 lugares para sábado")
+    assert tools_called(stage) == ["search_events"]
+    assert "assentos 10, 11, 12, 13, 14 e 15" in stage.say("então 6 lugares")
 
 
 # Holding
