@@ -14,5 +14,5 @@ urlpatterns = [
     path("api/v1/", include("agents.api.urls")),
     path("api/v1/", include("approvals.api_urls")),
     path("api/v1/", include("boxoffice.ticketing.api_urls")),
-    re_path(r"^api(/.*)?$", errors.api_unknown),
+    re_path(r"^api(?:/.*)?$", errors.api_unknown),
 ]

@@ -22,6 +22,6 @@ urlpatterns = [
     path("i18n/", include("django.conf.urls.i18n")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", SpectacularSwaggerView.as_view(url_name="schema"), name="api-docs"),
-    re_path(r"^api(/.*)?$", errors.api_unknown),
+    re_path(r"^api(?:/.*)?$", errors.api_unknown),
     path("admin/", admin.site.urls),
 ]
