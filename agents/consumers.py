@@ -42,7 +42,7 @@ class UnknownType(InvalidInput):
     code = "unknown_type"
 
 
-class ChatConsumer(AsyncWebsocketConsumer):
+class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     """One open page of one conversation.
 
     Notices of the channel layer are listened to by a task of its own instead of by Channels:
@@ -140,7 +140,9 @@ class ChatConsumer(AsyncWebsocketConsumer):
             self._follow(UUID(message["run"]))
 
     async def _on_cancel(self, frame: JsonObject) -> None:
-        await self._session.cancel(run_id=_uuid("run", frame.get("run")))
+        run_id = _uuid("run", frame.get("run"))
+        await self._session.cancel(run_id=run_id)
+        self._follow(run_id)
 
     async def _on_decision(self, frame: JsonObject) -> None:
         approval_id = _uuid("approval", frame.get("approval"))

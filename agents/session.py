@@ -94,7 +94,8 @@ class ChatSession:
             with tenant_scope(self._tenant_id), override(self._language):
                 return work(*args, **kwargs)
 
-        return await database_sync_to_async(scoped)()
+        result: R = await database_sync_to_async(scoped)()
+        return result
 
     def _who(self) -> Principal:
         user_id = self._principal.user_id
