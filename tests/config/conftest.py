@@ -69,7 +69,7 @@ def is_running(pid: int) -> bool:
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
     """Wait until the condition holds; the limit only bounds a failure."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not condition():
         assert time.monotonic() < deadline, f"never happened: {what}"
         time.sleep(0.05)
