@@ -30,6 +30,7 @@ def _hear(memory: Memory, said: Said) -> None:
     if not memory.is_answered and _may_pass(said):
         return  # said in the middle of the work, which goes on
     memory.turn_calls = []
+    memory.beyond_list = False
     if question and _answers(memory, question, said):
         return
     if _chooses(memory, said):
@@ -128,9 +129,20 @@ def _chooses(memory: Memory, said: Said) -> bool:
     is_choice = said.ordinal is not None or (
         said.intent is Intent.HOLD and memory.listing == "options" and not _restates(said)
     )
+    if said.number and not is_choice:
+        return _choose_number(memory, said.number, said)
     if not is_choice or not memory.listing or said.intent in (Intent.REFUND, Intent.ORDER):
         return False
     return _choose(memory, said.ordinal or 1, said)
+
+
+def _choose_number(memory: Memory, number: int, said: Said) -> bool:
+    """A number alone picks from the list; after one single event it says how many seats."""
+    if memory.listing == "events" and len(memory.events) == 1:
+        quantity = replace(said.slots, quantity=number, query="")
+        _choose_event(memory, memory.events[0], replace(said, slots=quantity))
+        return True
+    return bool(memory.listing) and _choose(memory, number, said)
 
 
 def _restates(said: Said) -> bool:
@@ -143,7 +155,7 @@ def _choose(memory: Memory, number: int, said: Said) -> bool:
         return False
     index = number - 1 if number > 0 else len(items) - 1
     if index >= len(items):
-        memory.goal.missing_item = len(items)
+        memory.beyond_list = True
         return True
     if memory.listing == "options":
         memory.goal = Goal(

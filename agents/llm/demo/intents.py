@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
+from functools import lru_cache
 
 from agents.llm.demo.slots import Slots, find_slots
 from agents.llm.demo.text import (
@@ -210,6 +211,7 @@ _SHORT_RULES: tuple[tuple[Intent, re.Pattern[str]], ...] = tuple(
 _CONTINUES = re.compile(r"^\W*(?:e|ou|mas|and|or|but|what about|how about|que tal|entao|then)\b")
 
 
+@lru_cache(maxsize=2_048)  # the same history is read again at every step
 def understand(text: str, today: date) -> Said:
     """Read one message of the fan."""
     text = text.strip()[:READ_AT_MOST]

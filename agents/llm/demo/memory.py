@@ -42,7 +42,6 @@ class Goal:
     slots: Slots
     event: Json | None = None
     option: Json | None = None
-    missing_item: int = 0
     calls: list[Call] = field(default_factory=list)
     answers: dict[str, str] = field(default_factory=dict)
     is_done: bool = False
@@ -70,6 +69,7 @@ class Memory:
     turn_calls: list[Call] = field(default_factory=list)
     last_calls: list[Call] = field(default_factory=list)
     is_answered: bool = True
+    beyond_list: bool = False
 
     def waiting(self, tool: str, arguments: Mapping[str, Any]) -> Call | None:
         """Return the last such call if it still waits for a human."""

@@ -118,8 +118,8 @@ PHRASES: dict[str, Pair] = {
     "event_chosen": ("**{title}** — {when}, {where}, {price}.", "**{title}** — {when}, {where},"
     " {price}."),
     "no_such_item": (
-        "A lista só tem {count}. Qual deles você quer?",
-        "The list only has {count}. Which one would you like?",
+        "A lista só vai até {count}.",
+        "The list only goes up to {count}.",
     ),
     # Seats
     "too_many": (

@@ -31,7 +31,7 @@ def reply_blocks(body: Mapping[str, Any]) -> list[Block]:
     conversation = read_conversation(body)
     now = Situation(conversation, recall(conversation))
     plan = _PLANS.get(now.goal.intent, _small_talk)
-    reply = plan(now)
+    reply = plan_seats.ask_again(now) if now.memory.beyond_list else plan(now)
     if reply == now.say("stopped"):
         reply = plan_seats.stop_early(now)
     return [TextBlock(reply)] if isinstance(reply, str) else list(reply)

@@ -31,8 +31,6 @@ def find_events(now: Situation) -> Reply:
 def find_seats(now: Situation) -> Reply:
     """Find seats for the event meant; hold them if that was asked."""
     goal = now.goal
-    if goal.missing_item:
-        return now.say("no_such_item", count=goal.missing_item)
     if goal.option is not None and not _held(now):
         return _hold(now, goal.event or {}, goal.option)
     if _held(now):
@@ -47,6 +45,14 @@ def find_seats(now: Situation) -> Reply:
     if limit is not None and quantity > limit:
         return now.say("too_many", limit=limit)
     return _seats_in(now, candidates, quantity)
+
+
+def ask_again(now: Situation) -> str:
+    """Answer a choice that the list does not have."""
+    is_options = now.memory.listing == "options"
+    count = len(now.memory.options if is_options else now.memory.events)
+    question = now.say("which_option" if is_options else "which_event")
+    return f"{now.say('no_such_item', count=count)} {question}"
 
 
 def stop_early(now: Situation) -> str:

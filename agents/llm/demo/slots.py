@@ -39,6 +39,7 @@ _APART = re.compile(
 )
 MOST_QUERY = 100  # characters
 _CLITIC = re.compile(r"-(?:l?[oa]s?|me|nos|lhes?)$")
+_NOISE = re.compile(r"\d{1,2}|h+u?m+|k{2,}|(?:ha|he|rs)+|a+h+|o+h+")
 _TOKEN = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*|&")
 
 
@@ -165,7 +166,9 @@ def _find_query(text: str, spans: Iterable[Span]) -> str:
 
 def _is_content(word: str) -> bool:
     # "reserve-os", "comprá-los": the pronoun is no part of what is looked for.
-    return _CLITIC.sub("", word) not in words.FILLERS and word != "&"
+    if _CLITIC.sub("", word) in words.FILLERS or word == "&":
+        return False
+    return not _NOISE.fullmatch(word)
 
 
 def _bridges(found: list[re.Match[str]], is_content: list[bool], index: int) -> bool:

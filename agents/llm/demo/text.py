@@ -217,7 +217,7 @@ def _is_amount(folded: str, match: re.Match[str]) -> bool:
     """Tell "para 2" from "para 2.500" and from "abaixo de 300 ingressos baratos"."""
     start = match.start("count")
     before, after = folded[:start], folded[match.end("count") :]
-    if re.search(r"(?:r\$|\$|[\d/,.-])\s*$", before) or re.match(r"[/.,:-]\d", after):
+    if re.search(r"(?:(?:r\$|\$)\s*|[\d/.-]|\d,)$", before) or re.match(r"[/.,:-]\d", after):
         return True
     return bool(re.match(r"\s*(?:reais|real|mil)\b", after))
 

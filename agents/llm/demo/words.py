@@ -39,9 +39,10 @@ ORDINALS = {
 }  # fmt: skip
 CHOICE_FILLERS = _set(
     "nao nope a o as os na no da do de essa esse esta este dessa desse pode ser quero prefiro "
-    "fico com  escolho vou reserve reservar segure segura pegue pega por favor entao ok certo "
-    "sim mesmo  the one that this i i'll take want prefer choose book hold get me please yes "
-    "then so let's  go with for it e pra para mim"
+    "fico com escolho vou reserve reservar segure segura pegue pega por favor entao ok certo "
+    "sim mesmo the one that this i i'll take want prefer choose book hold get me please yes "
+    "then so let's go with for it e pra para mim mostra mostre mostrar ver veja show see quanto "
+    "custa"
 )
 
 SEAT_NOUNS = (
@@ -123,7 +124,8 @@ FILLERS = _set(
     "acho duvida pergunta eh ne pessoal galera familia namorada namorado esposa marido mulher "
     "filho filha mae pai wife husband girlfriend boyfriend family kid sozinho alone wanna gonna "
     "up one ones most nearby around daqui desta deste nesse nesta neste dessa desse verdade "
-    "actually instead rather prefiro prefer pensei mesmo agora now entao"
+    "actually instead rather prefiro prefer pensei mesmo agora now entao trocar troca mudar "
+    "muda change swap nossa wow lol entendi uai ue hein poxa puxa opa eita"
 )
 # Words that may stand inside a title ("O Lago dos Cisnes", "Guns and Roses").
 CONNECTORS = _set("de do da dos das e o a os as em no na of the and in on at to for com with")

@@ -145,6 +145,30 @@ def test_a_missing_quantity_is_asked_for() -> None:
     assert stage.office.made("search_seats")[0]["quantity"] == 2
 
 
+def test_a_day_and_a_quantity_in_one_answer_decide() -> None:
+    stage = Stage()
+    stage.say("Boa noite! Tem ingresso pra Hamlet?")
+    answer = stage.say("dia 5, 2 pessoas")
+    assert "Opções para **Hamlet**, sábado, 5 de dezembro" in answer
+    assert "Reservei" in stage.say("a mais barata, por favor")
+
+
+def test_a_number_alone_is_a_choice_or_after_one_event_a_quantity() -> None:
+    stage = Stage()
+    stage.say("quais eventos vocês têm?")
+    assert "**Festival de Samba**" in stage.say("4")
+    stage = Stage()
+    stage.say("o que tem no domingo?")
+    assert "assentos 10, 11, 12 e 13" in stage.say("4")
+
+
+def test_a_position_that_the_list_has_not_is_asked_about_again() -> None:
+    stage = Stage()
+    stage.say("quais eventos vocês têm?")
+    assert "A lista só vai até 5" in stage.say("a opção 9")
+    assert "**Festival de Samba**" in stage.say("opção 4")
+
+
 def test_nothing_by_that_name_offers_what_there_is() -> None:
     stage = Stage()
     answer = stage.say("show de sertanejo no sábado")
