@@ -28,6 +28,7 @@ from agents.models import (
     StepKind,
 )
 from boxoffice.billing.services import usage_record
+from boxoffice.common import crash
 from boxoffice.common.clock import now
 from boxoffice.common.transitions import transition
 from boxoffice.common.types import JsonObject
@@ -88,6 +89,7 @@ def run_claim(*, run_id: UUID, owner: str) -> Lease | None:
         return None
     if not taken:
         return None
+    crash.point("claimed")
     run = Run.objects.get(pk=run_id)
     return Lease(
         run_id=run.pk,
@@ -190,6 +192,8 @@ def model_commit(
     """A turn that asks for tools: the step and its proposed calls. Returns them and the cost."""
     with transaction.atomic():
         calls = _model_step(lease, caller, model, turn)
+        crash.point("model_step_open")
+    crash.point("model_step_committed")
     return calls, lease.seq
 
 
@@ -198,7 +202,10 @@ def results_commit(*, lease: Lease, call_ids: Sequence[UUID]) -> list[JsonObject
     with transaction.atomic():
         _advance(lease)
         _step(lease, StepKind.RESULTS, {"calls": [str(call_id) for call_id in call_ids]})
-        return _take_messages(lease)
+        taken = _take_messages(lease)
+        crash.point("results_open")
+    crash.point("results_committed")
+    return taken
 
 
 def _take_messages(lease: Lease) -> list[JsonObject]:
@@ -230,7 +237,9 @@ def answer_commit(
         taken = _take_messages(lease)
         if not taken:
             _end(lease, RunState.SUCCEEDED, answer, {})
-        return taken
+        crash.point("answer_open")
+    crash.point("answer_committed")
+    return taken
 
 
 def run_end(
@@ -298,6 +307,8 @@ def run_wait(*, lease: Lease, caller: Caller, call_ids: Iterable[UUID]) -> list[
         )
         if calls:
             _leave(lease, RunState.WAITING, event_seq=lease.event_seq)
+        crash.point("wait_open")
+    crash.point("wait_committed")
     return calls
 
 

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from approvals import services as approvals
 from approvals.models import ApprovalRequest
+from boxoffice.common import crash
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError
 from boxoffice.common.transitions import transition
@@ -59,24 +60,29 @@ def call_run(*, call_id: UUID, caller: Caller, fence: Fence) -> CallReport:
     that needs a human is not gated here: ``calls_gate`` does that, in the transaction in which its
     run begins to wait.
     """
-    started = time.monotonic()
     with transaction.atomic():
-        fence()
-        call = (
-            ToolCall.objects.select_for_update(of=("self",))
-            .select_related("approval")
-            .get(pk=call_id)
-        )
-        if call.state not in (CallState.PROPOSED, CallState.GATED):
-            return CallReport(call=call, outcome=Outcome.DONE)
-        if call.state == CallState.GATED:
-            return _after_gate(call, caller, started)
-        verdict = _verdict(call, call.arguments, grant_of(caller))
-        if verdict.effect is Effect.DENY:
-            return _refuse(call, verdict, started)
-        if verdict.effect in (Effect.CONFIRM, Effect.APPROVE):
-            return CallReport(call=call, outcome=Outcome.NEEDS_HUMAN)
-        return _execute(call, verdict, caller, started)
+        report = _run(call_id, caller, fence)
+        crash.point("call_open")
+    crash.point("call_committed")
+    return report
+
+
+def _run(call_id: UUID, caller: Caller, fence: Fence) -> CallReport:
+    started = time.monotonic()
+    fence()
+    call = (
+        ToolCall.objects.select_for_update(of=("self",)).select_related("approval").get(pk=call_id)
+    )
+    if call.state not in (CallState.PROPOSED, CallState.GATED):
+        return CallReport(call=call, outcome=Outcome.DONE)
+    if call.state == CallState.GATED:
+        return _after_gate(call, caller, started)
+    verdict = _verdict(call, call.arguments, grant_of(caller))
+    if verdict.effect is Effect.DENY:
+        return _refuse(call, verdict, started)
+    if verdict.effect in (Effect.CONFIRM, Effect.APPROVE):
+        return CallReport(call=call, outcome=Outcome.NEEDS_HUMAN)
+    return _execute(call, verdict, caller, started)
 
 
 def calls_gate(*, call_ids: Iterable[UUID], caller: Caller, reason: str) -> list[ToolCall]:

@@ -8,48 +8,167 @@ import boxoffice.common.types
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('approvals', '0002_guards'),
-        ('tenancy', '0002_row_level_security'),
+        ("approvals", "0002_guards"),
+        ("tenancy", "0002_row_level_security"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='ToolCall',
+            name="ToolCall",
             fields=[
-                ('id', models.UUIDField(default=boxoffice.common.types.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('call_id', models.CharField(max_length=128, verbose_name='call id of the model')),
-                ('origin', models.CharField(max_length=128, verbose_name='origin')),
-                ('run_ref', models.UUIDField(null=True, verbose_name='run')),
-                ('conversation_ref', models.UUIDField(null=True, verbose_name='conversation')),
-                ('tool', models.CharField(max_length=128, verbose_name='tool')),
-                ('tool_version', models.CharField(blank=True, default='', max_length=16, verbose_name='tool version')),
-                ('arguments', models.JSONField(verbose_name='arguments')),
-                ('args_hash', models.CharField(max_length=64)),
-                ('idempotency_key', models.CharField(max_length=200, verbose_name='idempotency key')),
-                ('verdict', models.CharField(blank=True, choices=[('allow', 'allow'), ('confirm', 'confirm by the fan'), ('approve', 'approve by a reviewer'), ('deny', 'deny')], default='', max_length=8, verbose_name='verdict')),
-                ('reason_code', models.CharField(blank=True, default='', max_length=64, verbose_name='reason code')),
-                ('policy_version', models.CharField(blank=True, default='', max_length=32, verbose_name='policy version')),
-                ('state', models.CharField(choices=[('proposed', 'proposed'), ('denied', 'denied'), ('gated', 'waiting for a human'), ('running', 'running'), ('succeeded', 'succeeded'), ('failed', 'failed'), ('unknown', 'outcome unknown'), ('compensated', 'undone')], default='proposed', max_length=12, verbose_name='state')),
-                ('result', models.JSONField(null=True, verbose_name='result')),
-                ('error', models.JSONField(null=True, verbose_name='error')),
-                ('attempts', models.PositiveSmallIntegerField(default=0, verbose_name='attempts')),
-                ('latency_ms', models.PositiveIntegerField(null=True, verbose_name='latency (ms)')),
-                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='proposed at')),
-                ('finished_at', models.DateTimeField(null=True, verbose_name='finished at')),
-                ('approval', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='approvals.approvalrequest')),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenancy.tenant')),
-                ('user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL, verbose_name='on behalf of')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=boxoffice.common.types.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("call_id", models.CharField(max_length=128, verbose_name="call id of the model")),
+                ("origin", models.CharField(max_length=128, verbose_name="origin")),
+                ("run_ref", models.UUIDField(null=True, verbose_name="run")),
+                ("conversation_ref", models.UUIDField(null=True, verbose_name="conversation")),
+                ("tool", models.CharField(max_length=128, verbose_name="tool")),
+                (
+                    "tool_version",
+                    models.CharField(
+                        blank=True, default="", max_length=16, verbose_name="tool version"
+                    ),
+                ),
+                ("arguments", models.JSONField(verbose_name="arguments")),
+                ("args_hash", models.CharField(max_length=64)),
+                (
+                    "idempotency_key",
+                    models.CharField(max_length=200, verbose_name="idempotency key"),
+                ),
+                (
+                    "verdict",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("allow", "allow"),
+                            ("confirm", "confirm by the fan"),
+                            ("approve", "approve by a reviewer"),
+                            ("deny", "deny"),
+                        ],
+                        default="",
+                        max_length=8,
+                        verbose_name="verdict",
+                    ),
+                ),
+                (
+                    "reason_code",
+                    models.CharField(
+                        blank=True, default="", max_length=64, verbose_name="reason code"
+                    ),
+                ),
+                (
+                    "policy_version",
+                    models.CharField(
+                        blank=True, default="", max_length=32, verbose_name="policy version"
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("proposed", "proposed"),
+                            ("denied", "denied"),
+                            ("gated", "waiting for a human"),
+                            ("running", "running"),
+                            ("succeeded", "succeeded"),
+                            ("failed", "failed"),
+                            ("unknown", "outcome unknown"),
+                            ("compensated", "undone"),
+                        ],
+                        default="proposed",
+                        max_length=12,
+                        verbose_name="state",
+                    ),
+                ),
+                ("result", models.JSONField(null=True, verbose_name="result")),
+                ("error", models.JSONField(null=True, verbose_name="error")),
+                ("attempts", models.PositiveSmallIntegerField(default=0, verbose_name="attempts")),
+                ("latency_ms", models.PositiveIntegerField(null=True, verbose_name="latency (ms)")),
+                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="proposed at")),
+                ("finished_at", models.DateTimeField(null=True, verbose_name="finished at")),
+                (
+                    "approval",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="approvals.approvalrequest",
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="tenancy.tenant",
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                        verbose_name="on behalf of",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'tool call',
-                'verbose_name_plural': 'tool calls',
-                'indexes': [models.Index(fields=['tenant', 'run_ref', 'id'], name='toolcall_tenant_run'), models.Index(fields=['tenant', 'tool', '-id'], name='toolcall_tenant_tool')],
-                'constraints': [models.UniqueConstraint(fields=('tenant', 'idempotency_key'), name='toolcall_idempotency_key_once'), models.CheckConstraint(condition=models.Q(('state__in', ['proposed', 'denied', 'gated', 'running', 'succeeded', 'failed', 'unknown', 'compensated'])), name='toolcall_state_known'), models.CheckConstraint(condition=models.Q(('verdict__in', ['', 'allow', 'confirm', 'approve', 'deny'])), name='toolcall_verdict_known'), models.CheckConstraint(condition=models.Q(models.Q(('state', 'gated'), _negated=True), ('approval__isnull', False), _connector='OR'), name='toolcall_gated_has_approval')],
+                "verbose_name": "tool call",
+                "verbose_name_plural": "tool calls",
+                "indexes": [
+                    models.Index(fields=["tenant", "run_ref", "id"], name="toolcall_tenant_run"),
+                    models.Index(fields=["tenant", "tool", "-id"], name="toolcall_tenant_tool"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("tenant", "idempotency_key"), name="toolcall_idempotency_key_once"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "state__in",
+                                [
+                                    "proposed",
+                                    "denied",
+                                    "gated",
+                                    "running",
+                                    "succeeded",
+                                    "failed",
+                                    "unknown",
+                                    "compensated",
+                                ],
+                            )
+                        ),
+                        name="toolcall_state_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("verdict__in", ["", "allow", "confirm", "approve", "deny"])
+                        ),
+                        name="toolcall_verdict_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("state", "gated"), _negated=True),
+                            ("approval__isnull", False),
+                            _connector="OR",
+                        ),
+                        name="toolcall_gated_has_approval",
+                    ),
+                ],
             },
         ),
     ]
