@@ -8,7 +8,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_exception_handler
 
-from boxoffice.common.exceptions import BoxOfficeError, TooLarge
+from boxoffice.common.exceptions import BoxOfficeError, InvalidInput, TooLarge
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -46,6 +46,8 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
         )
     if isinstance(error, Http404):
         error = exceptions.NotFound()
+    if isinstance(error, exceptions.ValidationError):
+        error.status_code = InvalidInput.status
     response = drf_exception_handler(error, context)
     if response is None or not isinstance(error, exceptions.APIException):
         return response
