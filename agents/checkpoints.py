@@ -144,7 +144,9 @@ def _step(lease: Lease, kind: StepKind, content: JsonObject, **extra: Any) -> St
     )
 
 
-def _model_step(lease: Lease, caller: Caller, model: str, turn: ModelTurn) -> list[ToolCall]:
+def _model_step(
+    lease: Lease, caller: Caller, model: str, turn: ModelTurn
+) -> tuple[list[ToolCall], int]:
     entry = usage_record(
         user_id=caller.user_id,
         run_id=lease.run_id,
@@ -183,18 +185,18 @@ def _model_step(lease: Lease, caller: Caller, model: str, turn: ModelTurn) -> li
         usage=turn.usage.as_json(),
         cost_micros=entry.cost_micros,
     )
-    return calls
+    return calls, entry.cost_micros
 
 
 def model_commit(
     *, lease: Lease, caller: Caller, model: str, turn: ModelTurn
 ) -> tuple[list[ToolCall], int]:
-    """A turn that asks for tools: the step and its proposed calls. Returns them and the cost."""
+    """A turn that asks for tools: the step and its calls. Returns them and the cost (µUSD)."""
     with transaction.atomic():
-        calls = _model_step(lease, caller, model, turn)
+        calls, cost_micros = _model_step(lease, caller, model, turn)
         crash.point("model_step_open")
     crash.point("model_step_committed")
-    return calls, lease.seq
+    return calls, cost_micros
 
 
 def results_commit(*, lease: Lease, call_ids: Sequence[UUID]) -> list[JsonObject]:

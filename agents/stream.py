@@ -24,6 +24,8 @@ from boxoffice.common.types import JsonObject
 
 logger = logging.getLogger(__name__)
 
+type Entries = list[tuple[bytes, dict[bytes, bytes]]]
+
 # KEYS[1] stream · ARGV: epoch, floor, max entries, expiry (s), event… → the last number given,
 # or -1 when a newer epoch has written. A stream that is gone begins a thousand above the floor,
 # so that no page takes new events for ones that it has shown.
@@ -68,9 +70,7 @@ def publish(*, run_id: UUID, epoch: int, floor: int, events: Sequence[JsonObject
     """
     try:
         client = _sync_client()
-        return int(
-            client.eval(_APPEND, 1, stream_key(run_id), *_arguments(epoch, floor, events))  # type: ignore[arg-type]
-        )
+        return int(client.eval(_APPEND, 1, stream_key(run_id), *_arguments(epoch, floor, events)))
     except redis.RedisError as error:
         logger.warning("events of run %s were not published: %s", run_id, type(error).__name__)
         return 0
@@ -234,7 +234,7 @@ class Reader:
         gate = _Gate(subscription, held)
         self._subscriptions[key].add(gate)
         try:
-            entries = await self._client.xrange(key)
+            entries: Entries = await self._client.xrange(key)  # type: ignore[assignment]
             for entry_id, fields in entries:
                 subscription.offer(_decode(subscription.run_id, entry_id, fields))
             gate.release()
@@ -284,7 +284,7 @@ class Reader:
 
     async def _read(self, wake: bytes) -> bytes:
         streams: dict[Any, Any] = {self._wake_key: wake, **self._positions}
-        answer = await self._client.xread(streams, count=1000, block=2000)
+        answer: Any = await self._client.xread(streams, count=1000, block=2000)
         # RESP3 answers with a mapping of lists of entry lists, RESP2 with pairs.
         pairs = answer.items() if isinstance(answer, dict) else (answer or [])
         for raw_key, entries in pairs:
@@ -298,7 +298,7 @@ class Reader:
             self._deliver(key, flat)
         return wake
 
-    def _deliver(self, key: str, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
+    def _deliver(self, key: str, entries: Entries) -> None:
         if key not in self._positions:
             return
         self._positions[key] = entries[-1][0]

@@ -111,7 +111,7 @@ class ToolSpec:
 
     def input_schema(self) -> JsonObject:
         """JSON Schema of the arguments, without Pydantic's titles."""
-        schema = _without_titles(self.input_model.model_json_schema())
+        schema: JsonObject = _without_titles(self.input_model.model_json_schema())
         if self.examples:
             schema["examples"] = list(self.examples)
         return schema

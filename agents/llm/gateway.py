@@ -191,7 +191,7 @@ class Gateway:
     ) -> ModelTurn:
         assembly = _Assembly()
         options: dict[str, Any] = {"tools": request.tools} if request.tools else {}
-        stream = await client.messages.create(
+        stream: Any = await client.messages.create(
             model=request.model,
             max_tokens=request.max_tokens,
             system=request.system,  # type: ignore[arg-type]

@@ -83,7 +83,7 @@ class CallModel:
 
     async def _ask(self, runner: Runner, turn: ModelTurn) -> RunTools:
         state = runner.state
-        calls, seq = await in_db(
+        calls, cost_micros = await in_db(
             checkpoints.model_commit,
             lease=state.lease,
             caller=state.caller,
@@ -91,9 +91,10 @@ class CallModel:
             turn=turn,
         )
         _count(runner, turn)
+        state.cost_micros_left -= cost_micros
         state.history.assistant(turn.blocks)
         state.open_calls = [call.pk for call in calls]
-        runner.emit(step_committed(seq, "model"))
+        runner.emit(step_committed(state.lease.seq, "model"))
         for call in calls:
             runner.emit(tool_proposed(call))
         return RunTools()
@@ -260,7 +261,7 @@ def _exhausted(runner: Runner) -> str:
         return "budget_steps"
     if state.output_tokens >= state.max_output_tokens:
         return "budget_tokens"
-    if state.cost_micros >= state.max_cost_micros:
+    if state.cost_micros_left <= 0:
         return "budget_cost"
     return ""
 

@@ -10,7 +10,8 @@ from agents.context.history import History, add_human, add_run
 from agents.context.prompt import Setting
 from agents.models import Conversation, Message, Run, Speaker, Step, StepKind
 from agents.selectors import runs_of
-from boxoffice.tenancy.models import Tenant
+from boxoffice.billing.selectors import spent_today_micros
+from boxoffice.tenancy.models import Tenant, Tier
 from tools.models import CallState, ToolCall
 from tools.permissions import Caller
 
@@ -32,11 +33,10 @@ class RunState:
     model: str
     max_steps: int
     max_output_tokens: int
-    max_cost_micros: int
     wall_seconds_left: float
     steps_used: int
     output_tokens: int
-    cost_micros: int
+    cost_micros_left: int
     open_calls: list[UUID] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -78,14 +78,20 @@ def state_load(*, lease: Lease) -> RunState:
         model=run.model,
         max_steps=run.max_steps,
         max_output_tokens=run.max_output_tokens,
-        max_cost_micros=run.max_cost_micros,
         wall_seconds_left=max(0.0, run.max_wall_seconds - run.worked_ms / 1000),
         steps_used=run.steps_used,
         output_tokens=run.output_tokens,
-        cost_micros=run.cost_micros,
+        cost_micros_left=_cost_left(run, conversation.user_id),
     )
     _load_history(state, run)
     return state
+
+
+def _cost_left(run: Run, user_id: int | None) -> int:
+    """What the run may still cost: the rest of its own budget, and of the fan's day."""
+    tier = Tier.objects.get(slug=run.tier)
+    of_day = tier.max_day_cost_micros - spent_today_micros(user_id=user_id)
+    return min(run.max_cost_micros - run.cost_micros, of_day)
 
 
 def _load_history(state: RunState, run: Run) -> None:

@@ -17,6 +17,6 @@ def record(
     """
     if not transaction.get_connection().in_atomic_block:
         raise transaction.TransactionManagementError("An audit record needs a transaction.")
-    return AuditRecord.objects.create(  # type: ignore[no-any-return]
+    return AuditRecord.objects.create(
         action=action, actor=actor, target=target, details=details or {}
     )

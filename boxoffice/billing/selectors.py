@@ -103,6 +103,7 @@ def spent_today_micros(*, user_id: int | None) -> int:
         .astimezone(ZoneInfo(tenant.time_zone))
         .replace(hour=0, minute=0, second=0, microsecond=0)
     )
-    rows = UsageEntry.objects.filter(user_id=user_id, created_at__gte=midnight)
+    rows = UsageEntry.objects.filter(created_at__gte=midnight)
+    rows = rows.filter(user=None) if user_id is None else rows.filter(user_id=user_id)
     total: int | None = rows.aggregate(total=Sum("cost_micros"))["total"]
     return total or 0

@@ -26,7 +26,7 @@ def usage_record(
     written to the cache, as the Messages API counts them. Raises ``PriceMissing``.
     """
     prices = unit_prices(model=model)
-    return UsageEntry.objects.create(  # type: ignore[no-any-return]
+    return UsageEntry.objects.create(
         tenant_id=tenant_id or current_tenant_id(),
         user_id=user_id,
         run_ref=run_id,

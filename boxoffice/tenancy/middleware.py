@@ -59,7 +59,7 @@ class TenantPathMiddleware:
         if tenant is None:
             return self.get_response(request)
         request.tenant = tenant  # type: ignore[attr-defined]
-        request.urlconf = settings.TENANT_URLCONF  # type: ignore[attr-defined]
+        request.urlconf = settings.TENANT_URLCONF
         request.path_info = path[len(prefix) :] or "/"
         outer = get_script_prefix()
         set_script_prefix(f"{outer.rstrip('/')}{prefix}/")

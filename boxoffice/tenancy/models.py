@@ -1,6 +1,6 @@
 """Tenants, what their members may use, and the base of every tenant-owned model."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from uuid import UUID
 
 from django.contrib.auth.models import AbstractUser
@@ -67,26 +67,20 @@ class TenantGroupPermission(GroupObjectPermissionBase):
     content_object = models.ForeignKey(Tenant, on_delete=models.CASCADE)
 
 
-class TenantQuerySet[M: models.Model](models.QuerySet[M]):
-    """The query set of tenant-owned models."""
+class TenantManager[M: models.Model](models.Manager[M]):
+    """Filters by the open scope, and raises ``ScopeMissing`` when there is none."""
 
-    def _scoped(self) -> Self:
+    def get_queryset(self) -> models.QuerySet[M]:
+        """The rows of the open scope."""
         scope = current_scope()
         if scope is None:
             raise ScopeMissing(f"{self.model.__name__} was asked for outside any tenant scope.")
+        rows = super().get_queryset()
         if scope.tenant_ids is None:
-            return self
+            return rows
         if len(scope.tenant_ids) == 1:
-            return self.filter(tenant_id=next(iter(scope.tenant_ids)))
-        return self.filter(tenant_id__in=scope.tenant_ids)
-
-
-class TenantManager[M: models.Model](models.Manager.from_queryset(TenantQuerySet)):  # type: ignore[misc]
-    """Filters by the open scope, and raises ``ScopeMissing`` when there is none."""
-
-    def get_queryset(self) -> TenantQuerySet[M]:
-        """The rows of the open scope."""
-        return super().get_queryset()._scoped()  # type: ignore[no-any-return]
+            return rows.filter(tenant_id=next(iter(scope.tenant_ids)))
+        return rows.filter(tenant_id__in=scope.tenant_ids)
 
 
 class TenantModel(models.Model):
@@ -95,7 +89,7 @@ class TenantModel(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="+")
 
-    objects = TenantManager[Any]()
+    objects: ClassVar[TenantManager[Self]] = TenantManager()
 
     class Meta:
         abstract = True

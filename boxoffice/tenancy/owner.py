@@ -40,7 +40,7 @@ def owner_connection(alias: str = "default") -> Iterator[None]:
 
     def switch(role: str | None, pool: object) -> None:
         connection.close()
-        connection.close_pool()
+        connection.close_pool()  # type: ignore[attr-defined]
         for key, value in (("assume_role", role), ("pool", pool)):
             options.pop(key, None)
             if value is not None:

@@ -22,7 +22,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def _cursor(self, name: str | None = None) -> Any:
         self.ensure_connection()
         self._tell_scope()
-        return super()._cursor(name)
+        return super()._cursor(name)  # type: ignore[misc]
 
     def _configure_role(self, connection: psycopg.Connection[Any]) -> bool:
         # Django's own composes the statement through a cursor of this wrapper, which inside the
@@ -46,7 +46,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _close(self) -> Any:
         self._forget_scope()
-        return super()._close()
+        return super()._close()  # type: ignore[misc]
 
     def _forget_scope(self) -> None:
         """After a rollback the server holds the value from before the transaction."""
@@ -55,8 +55,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _rollback(self) -> None:
         self._forget_scope()
-        super()._rollback()
+        super()._rollback()  # type: ignore[misc]
 
     def _savepoint_rollback(self, sid: str) -> None:
-        super()._savepoint_rollback(sid)
+        super()._savepoint_rollback(sid)  # type: ignore[misc]
         self._forget_scope()

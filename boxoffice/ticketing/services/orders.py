@@ -36,7 +36,7 @@ def order_place(*, hold_id: UUID, user_id: int, payment_key: str) -> Order:
         if paid is not None:
             if paid.order.hold_id != hold.pk:
                 raise KeyReused
-            return paid.order  # type: ignore[no-any-return]
+            return paid.order
         moment = clock.now()
         require_live(hold, moment)
         if not hold.event.sales_open or hold.event.starts_at <= moment:
@@ -80,7 +80,7 @@ def order_refund(*, order_id: UUID, user_id: int | None, reason: str, refund_key
         known = Refund.objects.filter(order=order).first()
         if known is not None:
             if known.reference == refund_key:
-                return known  # type: ignore[no-any-return]
+                return known
             raise AlreadyRefunded
         if Refund.objects.filter(reference=refund_key).exists():
             raise KeyReused

@@ -146,3 +146,16 @@ def test_offers_differ_by_role(arena: Cast, worker: Worker, model: ScriptedModel
         offered[name] = tool_names(model.requests[-1])
     assert "send_email" in offered["ana"]
     assert "send_email" not in offered["fabio"]
+
+
+def test_a_day_that_is_spent_ends_in_a_handoff_before_the_model_is_asked(
+    arena: Cast, worker: Worker, model: ScriptedModel
+) -> None:
+    model.route(lambda body: Reply.text("Oi."))
+    worker.work(arena.post("ana", "oi"))
+    with arena.scope():
+        Tier.objects.filter(slug="pro").update(max_day_cost_micros=1)
+    run = arena.post("ana", "oi de novo")
+    worker.work(run)
+    assert len(model.requests) == 1
+    assert arena.run(run.pk).conversation.handoff_reason == "budget_cost"
