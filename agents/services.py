@@ -17,7 +17,7 @@ from agents.models import (
     Step,
     StepKind,
 )
-from agents.selectors import conversation_get, run_get
+from agents.selectors import conversation_get, conversations_for, run_get
 from boxoffice.audit.services import record
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import Conflict, Forbidden, InvalidInput
@@ -41,6 +41,28 @@ def conversation_create(*, principal: Principal, language: str) -> Conversation:
     return Conversation.objects.create(
         user_id=principal.user_id, visitor=principal.visitor or "", language=language
     )
+
+
+def conversation_start(
+    *, principal: Principal, language: str, text: str, client_id: str | None = None
+) -> Conversation:
+    """Open a conversation with its first message; the same ``client_id`` again opens no second.
+
+    Raises ``InvalidInput`` as ``message_post`` does, and then leaves nothing behind.
+    """
+    if client_id is not None:
+        mine = conversations_for(principal).filter(messages__client_id=client_id).first()
+        if mine is not None:
+            return mine
+    with transaction.atomic():
+        conversation = conversation_create(principal=principal, language=language)
+        message_post(
+            principal=principal,
+            conversation_id=conversation.pk,
+            text=text,
+            client_id=client_id,
+        )
+    return conversation
 
 
 def message_post(

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from agents import selectors, services
 from agents.following import Outcome
 from agents.models import Message, Run, RunState, Speaker
+from agents.timeline import message_data
 from approvals import services as approvals
 from approvals.models import Gate
 from approvals.selectors import request_get
@@ -172,18 +173,6 @@ class ChatSession:
             approvals.deny(request_id=approval_id, principal=principal)
         else:
             approvals.withdraw(request_id=approval_id, principal=principal)
-
-
-def message_data(message: Message) -> JsonObject:
-    """A message as the page is told of it."""
-    return {
-        "id": str(message.pk),
-        "speaker": message.speaker,
-        "text": message.text,
-        "created_at": message.created_at.isoformat(),
-        "client_id": message.client_id,
-        "run": None if message.run_id is None else str(message.run_id),
-    }
 
 
 def _known_language(code: str) -> str:

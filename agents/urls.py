@@ -9,4 +9,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", views.chat_open, name="chat-open"),
     path("new/", views.chat_new, name="chat-new"),
     path("c/<uuid:conversation_id>/", views.chat_show, name="chat-show"),
+    path("c/<uuid:conversation_id>/timeline/", views.chat_timeline, name="chat-timeline"),
 ]

@@ -1,0 +1,48 @@
+// What the parts of a conversation say of each other: a hold that was bought, given back, kept.
+
+const DECIDED_AWAY = new Set(["denied", "expired", "withdrawn"]);
+
+export class Facts {
+  constructor(conversation) {
+    this.holds = new Map();
+    this.newestOptions = null;
+    this.newestHold = null;
+    this.isBusy = conversation.activeRun() !== null;
+    for (const run of conversation.runs.values()) {
+      for (const segment of run.segments) segment.parts.forEach((part) => this.read(part));
+    }
+  }
+
+  read(part) {
+    if (part.kind !== "tool") return;
+    if (part.tool === "search_seats" && part.state === "succeeded") this.newestOptions = part.call;
+    if (part.tool === "hold_seats" && part.data?.hold_id) {
+      const isUndone = part.state === "compensated";
+      this.hold(part.data.hold_id).state = isUndone ? "released" : "active";
+      this.newestHold = part.call;
+      this.newestOptions = null;
+    }
+    const holdId = part.arguments?.hold_id;
+    if (!holdId) return;
+    if (part.tool === "release_hold" && part.state === "succeeded") this.hold(holdId).state = "released";
+    if (part.tool === "place_order") this.readOrder(part, this.hold(holdId));
+  }
+
+  readOrder(part, hold) {
+    if (part.state === "succeeded") hold.state = "bought";
+    else if (part.approval?.state === "pending") hold.until = part.approval.expires_at;
+    else if (DECIDED_AWAY.has(part.approval?.state)) hold.state = "released";
+  }
+
+  hold(id) {
+    if (!this.holds.has(id)) this.holds.set(id, { state: "active", until: null });
+    return this.holds.get(id);
+  }
+
+  // In a word, for telling whether a part must be drawn anew.
+  about(part) {
+    const hold = this.holds.get(part.data?.hold_id);
+    const isNewest = part.call === this.newestOptions || part.call === this.newestHold;
+    return `${hold?.state}|${hold?.until}|${isNewest}|${isNewest && this.isBusy}`;
+  }
+}

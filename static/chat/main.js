@@ -1,0 +1,155 @@
+// The chat page: wires the model, the view, the socket and the composer together.
+
+import { setUpComposer } from "./composer.js";
+import { Connection } from "./connection.js";
+import { Facts } from "./facts.js";
+import { config, firstTimeline, newId, t } from "./format.js";
+import { Conversation } from "./model.js";
+import { setUpStatus } from "./status.js";
+import { View } from "./render.js";
+
+const REFRESH_PAUSE = 150;
+
+const log = document.getElementById("log");
+const announce = document.getElementById("announce");
+
+function startPage() {
+  const composer = setUpComposer({ onText: startConversation, onStop: () => {} });
+  const status = setUpStatus(null);
+  document.querySelectorAll(".suggestion").forEach((one) =>
+    one.addEventListener("click", () => startConversation(one.textContent.trim())),
+  );
+  const clientId = newId();
+
+  // The first message makes the conversation; its page then takes over.
+  async function startConversation(text) {
+    composer.setBusy(true);
+    const form = new FormData(document.getElementById("composer"));
+    form.set("text", text);
+    form.set("client_id", clientId);
+    try {
+      const answer = await fetch(config.new, { method: "POST", body: form });
+      if (!answer.ok || !answer.redirected) throw new Error(String(answer.status));
+      location.assign(answer.url);
+    } catch {
+      composer.setBusy(false);
+      composer.restore(text);
+      status.say(t("start_failed"), "bad");
+    }
+  }
+}
+
+function talkPage() {
+  const conversation = new Conversation();
+  const connection = new Connection(config.socket, `unsent:${config.conversation}`, () =>
+    conversation.positions(),
+  );
+  const status = setUpStatus(connection);
+  const actions = {
+    isOwner: config.is_owner,
+    say,
+    again: (entry) => {
+      Object.assign(entry, { status: "sending", problem: "" });
+      connection.say(entry.text, entry.client_id);
+      redraw();
+    },
+    decide: (verb, approval) => connection.transmit({ type: verb, approval }),
+  };
+  const view = new View(log, actions);
+  const composer = setUpComposer({ onText: say, onStop: stop });
+  let isDrawing = false;
+  let refreshTimer = null;
+
+  function say(text) {
+    const clientId = newId();
+    const entry = conversation.addLocal(clientId, text);
+    if (!config.is_owner) entry.speaker = "human";
+    connection.say(text, clientId);
+    redraw();
+    view.toEnd();
+  }
+
+  function stop() {
+    const run = conversation.activeRun();
+    if (run) connection.transmit({ type: "cancel", run: run.id });
+  }
+
+  function redraw() {
+    if (isDrawing) return;
+    isDrawing = true;
+    requestAnimationFrame(() => {
+      isDrawing = false;
+      const facts = new Facts(conversation);
+      view.draw(conversation, facts);
+      composer.setWorking(facts.isBusy && config.is_owner);
+    });
+  }
+
+  function refreshSoon() {
+    clearTimeout(refreshTimer);
+    refreshTimer = setTimeout(refresh, REFRESH_PAUSE);
+  }
+
+  async function refresh() {
+    conversation.needsRefresh = false;
+    try {
+      const answer = await fetch(config.timeline, { headers: { Accept: "application/json" } });
+      if (!answer.ok) throw new Error(String(answer.status));
+      conversation.load(await answer.json());
+      redraw();
+    } catch {
+      conversation.needsRefresh = true;
+    }
+  }
+
+  const frames = {
+    "message.accepted": (frame) => conversation.accepted(frame),
+    "message.posted": (frame) => conversation.posted(frame.message),
+    "stream.available": () => {
+      status.clear("stream");
+      conversation.needsRefresh = true;
+    },
+    error: (frame) => refused(frame),
+  };
+
+  function refused(frame) {
+    const entry = frame.client_id && conversation.local(frame.client_id);
+    if (entry) Object.assign(entry, { status: "failed", problem: frame.message });
+    else if (frame.code === "stream_unavailable") status.say(frame.message, "warn", "stream");
+    else if (frame.approval) {
+      conversation.needsRefresh = true;
+      status.say(frame.message, "bad", "note");
+    } else if (frame.code !== "not_found" || frame.run) status.say(frame.message, "bad", "note");
+  }
+
+  connection.addEventListener("frame", ({ detail }) => {
+    const handler = frames[detail.type];
+    if (handler) handler(detail);
+    else if (detail.run) {
+      conversation.apply(detail);
+      if (detail.type === "run.finished") announce.textContent = t("answer_ready");
+    }
+    if (conversation.needsRefresh) refreshSoon();
+    redraw();
+  });
+  connection.addEventListener("status", ({ detail }) => {
+    // What was said while the page was away may have come and gone: look at the whole again.
+    if (detail.state === "open" && hasBeenLost) refreshSoon();
+    hasBeenLost ||= detail.state === "lost";
+  });
+  let hasBeenLost = false;
+
+  conversation.load(firstTimeline);
+  connection.queue.forEach((one) => {
+    if (!conversation.local(one.client_id)) conversation.addLocal(one.client_id, one.text);
+  });
+  connection.open();
+  document.querySelectorAll(".suggestion").forEach((one) =>
+    one.addEventListener("click", () => say(one.textContent.trim())),
+  );
+  if (conversation.entries.length) redraw();
+  requestAnimationFrame(() => view.toEnd());
+}
+
+if (config.conversation) talkPage();
+else startPage();
