@@ -14,178 +14,485 @@ import boxoffice.tenancy.models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('auth', '0012_alter_user_first_name_max_length'),
+        ("auth", "0012_alter_user_first_name_max_length"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Tenant',
+            name="Tenant",
             fields=[
-                ('id', models.UUIDField(default=boxoffice.common.types.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('slug', models.SlugField(unique=True, verbose_name='slug')),
-                ('name', models.CharField(max_length=200, verbose_name='name')),
-                ('host', models.CharField(blank=True, help_text='Served at the root of this host, besides /t/<slug>/.', max_length=253, null=True, unique=True, verbose_name='host name')),
-                ('time_zone', models.CharField(default='America/Sao_Paulo', max_length=64, verbose_name='time zone')),
-                ('language', models.CharField(default='pt-br', max_length=10, verbose_name='language')),
-                ('currency', models.CharField(default='BRL', max_length=3, verbose_name='currency')),
-                ('is_active', models.BooleanField(default=True, verbose_name='active')),
-                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created at')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=boxoffice.common.types.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("slug", models.SlugField(unique=True, verbose_name="slug")),
+                ("name", models.CharField(max_length=200, verbose_name="name")),
+                (
+                    "host",
+                    models.CharField(
+                        blank=True,
+                        help_text="Served at the root of this host, besides /t/<slug>/.",
+                        max_length=253,
+                        null=True,
+                        unique=True,
+                        verbose_name="host name",
+                    ),
+                ),
+                (
+                    "time_zone",
+                    models.CharField(
+                        default="America/Sao_Paulo", max_length=64, verbose_name="time zone"
+                    ),
+                ),
+                (
+                    "language",
+                    models.CharField(default="pt-br", max_length=10, verbose_name="language"),
+                ),
+                (
+                    "currency",
+                    models.CharField(default="BRL", max_length=3, verbose_name="currency"),
+                ),
+                ("is_active", models.BooleanField(default=True, verbose_name="active")),
+                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created at")),
             ],
             options={
-                'verbose_name': 'tenant',
-                'verbose_name_plural': 'tenants',
-                'permissions': [('review_actions', "Can decide on the agent's requests"), ('configure', 'Can configure the agent'), ('view_costs', 'Can see what the agent costs'), ('answer_fans', 'Can answer fans in the chat')],
+                "verbose_name": "tenant",
+                "verbose_name_plural": "tenants",
+                "permissions": [
+                    ("review_actions", "Can decide on the agent's requests"),
+                    ("configure", "Can configure the agent"),
+                    ("view_costs", "Can see what the agent costs"),
+                    ("answer_fans", "Can answer fans in the chat"),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='User',
+            name="User",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('password', models.CharField(max_length=128, verbose_name='password')),
-                ('last_login', models.DateTimeField(blank=True, null=True, verbose_name='last login')),
-                ('is_superuser', models.BooleanField(default=False, help_text='Designates that this user has all permissions without explicitly assigning them.', verbose_name='superuser status')),
-                ('username', models.CharField(error_messages={'unique': 'A user with that username already exists.'}, help_text='Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.', max_length=150, unique=True, validators=[django.contrib.auth.validators.UnicodeUsernameValidator()], verbose_name='username')),
-                ('first_name', models.CharField(blank=True, max_length=150, verbose_name='first name')),
-                ('last_name', models.CharField(blank=True, max_length=150, verbose_name='last name')),
-                ('email', models.EmailField(blank=True, max_length=254, verbose_name='email address')),
-                ('is_staff', models.BooleanField(default=False, help_text='Designates whether the user can log into this admin site.', verbose_name='staff status')),
-                ('is_active', models.BooleanField(default=True, help_text='Designates whether this user should be treated as active. Unselect this instead of deleting accounts.', verbose_name='active')),
-                ('date_joined', models.DateTimeField(default=django.utils.timezone.now, verbose_name='date joined')),
-                ('language', models.CharField(blank=True, default='', max_length=10, verbose_name='language')),
-                ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
-                ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("password", models.CharField(max_length=128, verbose_name="password")),
+                (
+                    "last_login",
+                    models.DateTimeField(blank=True, null=True, verbose_name="last login"),
+                ),
+                (
+                    "is_superuser",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates that this user has all permissions without explicitly assigning them.",
+                        verbose_name="superuser status",
+                    ),
+                ),
+                (
+                    "username",
+                    models.CharField(
+                        error_messages={"unique": "A user with that username already exists."},
+                        help_text="Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.",
+                        max_length=150,
+                        unique=True,
+                        validators=[django.contrib.auth.validators.UnicodeUsernameValidator()],
+                        verbose_name="username",
+                    ),
+                ),
+                (
+                    "first_name",
+                    models.CharField(blank=True, max_length=150, verbose_name="first name"),
+                ),
+                (
+                    "last_name",
+                    models.CharField(blank=True, max_length=150, verbose_name="last name"),
+                ),
+                (
+                    "email",
+                    models.EmailField(blank=True, max_length=254, verbose_name="email address"),
+                ),
+                (
+                    "is_staff",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates whether the user can log into this admin site.",
+                        verbose_name="staff status",
+                    ),
+                ),
+                (
+                    "is_active",
+                    models.BooleanField(
+                        default=True,
+                        help_text="Designates whether this user should be treated as active. Unselect this instead of deleting accounts.",
+                        verbose_name="active",
+                    ),
+                ),
+                (
+                    "date_joined",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, verbose_name="date joined"
+                    ),
+                ),
+                (
+                    "language",
+                    models.CharField(
+                        blank=True, default="", max_length=10, verbose_name="language"
+                    ),
+                ),
+                (
+                    "groups",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="The groups this user belongs to. A user will get all permissions granted to each of their groups.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.group",
+                        verbose_name="groups",
+                    ),
+                ),
+                (
+                    "user_permissions",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="Specific permissions for this user.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.permission",
+                        verbose_name="user permissions",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'user',
-                'verbose_name_plural': 'users',
-                'abstract': False,
+                "verbose_name": "user",
+                "verbose_name_plural": "users",
+                "abstract": False,
             },
             bases=(guardian.mixins.GuardianUserMixin, models.Model),
             managers=[
-                ('objects', django.contrib.auth.models.UserManager()),
+                ("objects", django.contrib.auth.models.UserManager()),
             ],
         ),
         migrations.CreateModel(
-            name='Tier',
+            name="Tier",
             fields=[
-                ('id', models.UUIDField(default=boxoffice.common.types.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('slug', models.SlugField(verbose_name='slug')),
-                ('name', models.CharField(max_length=100, verbose_name='name')),
-                ('model_alias', models.CharField(max_length=100, verbose_name='model')),
-                ('max_subagents', models.PositiveSmallIntegerField(default=0, verbose_name='subagents at most')),
-                ('tools', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=64), default=boxoffice.tenancy.models._string_list, verbose_name='granted tools')),
-                ('rate_per_min', models.PositiveIntegerField(default=10, verbose_name='messages per minute')),
-                ('max_tokens_per_request', models.PositiveIntegerField(default=4000, verbose_name='answer tokens per run')),
-                ('max_steps', models.PositiveSmallIntegerField(default=12, verbose_name='model calls per run')),
-                ('max_wall_seconds', models.PositiveIntegerField(default=120, verbose_name='working seconds per run')),
-                ('max_run_cost_micros', models.PositiveBigIntegerField(default=200000, verbose_name='cost per run (millionths of a US dollar)')),
-                ('max_day_cost_micros', models.PositiveBigIntegerField(default=1000000, verbose_name='cost per fan and day (millionths of a US dollar)')),
-                ('can_approve_human', models.BooleanField(default=False, verbose_name='may ask a reviewer')),
-                ('dedicated_circuit', models.BooleanField(default=False, verbose_name='circuit of its own')),
-                ('is_anonymous', models.BooleanField(default=False, verbose_name='for visitors who did not sign in')),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenancy.tenant')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=boxoffice.common.types.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("slug", models.SlugField(verbose_name="slug")),
+                ("name", models.CharField(max_length=100, verbose_name="name")),
+                ("model_alias", models.CharField(max_length=100, verbose_name="model")),
+                (
+                    "max_subagents",
+                    models.PositiveSmallIntegerField(default=0, verbose_name="subagents at most"),
+                ),
+                (
+                    "tools",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=64),
+                        default=boxoffice.tenancy.models._string_list,
+                        verbose_name="granted tools",
+                    ),
+                ),
+                (
+                    "rate_per_min",
+                    models.PositiveIntegerField(default=10, verbose_name="messages per minute"),
+                ),
+                (
+                    "max_tokens_per_request",
+                    models.PositiveIntegerField(default=4000, verbose_name="answer tokens per run"),
+                ),
+                (
+                    "max_steps",
+                    models.PositiveSmallIntegerField(
+                        default=12, verbose_name="model calls per run"
+                    ),
+                ),
+                (
+                    "max_wall_seconds",
+                    models.PositiveIntegerField(
+                        default=120, verbose_name="working seconds per run"
+                    ),
+                ),
+                (
+                    "max_run_cost_micros",
+                    models.PositiveBigIntegerField(
+                        default=200000, verbose_name="cost per run (millionths of a US dollar)"
+                    ),
+                ),
+                (
+                    "max_day_cost_micros",
+                    models.PositiveBigIntegerField(
+                        default=1000000,
+                        verbose_name="cost per fan and day (millionths of a US dollar)",
+                    ),
+                ),
+                (
+                    "can_approve_human",
+                    models.BooleanField(default=False, verbose_name="may ask a reviewer"),
+                ),
+                (
+                    "dedicated_circuit",
+                    models.BooleanField(default=False, verbose_name="circuit of its own"),
+                ),
+                (
+                    "is_anonymous",
+                    models.BooleanField(
+                        default=False, verbose_name="for visitors who did not sign in"
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="tenancy.tenant",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'tier',
-                'verbose_name_plural': 'tiers',
+                "verbose_name": "tier",
+                "verbose_name_plural": "tiers",
             },
         ),
         migrations.CreateModel(
-            name='Membership',
+            name="Membership",
             fields=[
-                ('id', models.UUIDField(default=boxoffice.common.types.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('role', models.CharField(choices=[('fan', 'fan'), ('reviewer', 'reviewer'), ('admin', 'tenant admin')], default='fan', max_length=16, verbose_name='role')),
-                ('is_active', models.BooleanField(default=True, verbose_name='active')),
-                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created at')),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to=settings.AUTH_USER_MODEL)),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenancy.tenant')),
-                ('tier', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='memberships', to='tenancy.tier')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=boxoffice.common.types.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[
+                            ("fan", "fan"),
+                            ("reviewer", "reviewer"),
+                            ("admin", "tenant admin"),
+                        ],
+                        default="fan",
+                        max_length=16,
+                        verbose_name="role",
+                    ),
+                ),
+                ("is_active", models.BooleanField(default=True, verbose_name="active")),
+                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created at")),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="memberships",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="tenancy.tenant",
+                    ),
+                ),
+                (
+                    "tier",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="memberships",
+                        to="tenancy.tier",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'membership',
-                'verbose_name_plural': 'memberships',
+                "verbose_name": "membership",
+                "verbose_name_plural": "memberships",
             },
         ),
         migrations.CreateModel(
-            name='IdempotencyRecord',
+            name="IdempotencyRecord",
             fields=[
-                ('id', models.UUIDField(default=boxoffice.common.types.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('principal', models.CharField(max_length=64)),
-                ('key', models.CharField(max_length=255)),
-                ('fingerprint', models.CharField(max_length=64)),
-                ('status', models.PositiveSmallIntegerField()),
-                ('body', models.JSONField()),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenancy.tenant')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=boxoffice.common.types.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("principal", models.CharField(max_length=64)),
+                ("key", models.CharField(max_length=255)),
+                ("fingerprint", models.CharField(max_length=64)),
+                ("status", models.PositiveSmallIntegerField()),
+                ("body", models.JSONField()),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="tenancy.tenant",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'idempotency record',
-                'verbose_name_plural': 'idempotency records',
-                'constraints': [models.UniqueConstraint(fields=('tenant', 'principal', 'key'), name='idempotency_key_once')],
+                "verbose_name": "idempotency record",
+                "verbose_name_plural": "idempotency records",
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("tenant", "principal", "key"), name="idempotency_key_once"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='ApiToken',
+            name="ApiToken",
             fields=[
-                ('id', models.UUIDField(default=boxoffice.common.types.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(blank=True, default='', max_length=100, verbose_name='name')),
-                ('digest', models.CharField(editable=False, max_length=64, unique=True)),
-                ('expires_at', models.DateTimeField(verbose_name='expires at')),
-                ('revoked_at', models.DateTimeField(blank=True, null=True, verbose_name='revoked at')),
-                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created at')),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='api_tokens', to=settings.AUTH_USER_MODEL)),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenancy.tenant')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=boxoffice.common.types.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "name",
+                    models.CharField(blank=True, default="", max_length=100, verbose_name="name"),
+                ),
+                ("digest", models.CharField(editable=False, max_length=64, unique=True)),
+                ("expires_at", models.DateTimeField(verbose_name="expires at")),
+                (
+                    "revoked_at",
+                    models.DateTimeField(blank=True, null=True, verbose_name="revoked at"),
+                ),
+                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created at")),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="api_tokens",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="tenancy.tenant",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'API token',
-                'verbose_name_plural': 'API tokens',
-                'indexes': [models.Index(fields=['tenant', 'user'], name='apitoken_tenant_user')],
+                "verbose_name": "API token",
+                "verbose_name_plural": "API tokens",
+                "indexes": [models.Index(fields=["tenant", "user"], name="apitoken_tenant_user")],
             },
         ),
         migrations.CreateModel(
-            name='TenantGroupPermission',
+            name="TenantGroupPermission",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('content_object', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='tenancy.tenant')),
-                ('group', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.group')),
-                ('permission', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "content_object",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, to="tenancy.tenant"
+                    ),
+                ),
+                (
+                    "group",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="auth.group"),
+                ),
+                (
+                    "permission",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
-                'unique_together': {('group', 'permission', 'content_object')},
+                "abstract": False,
+                "unique_together": {("group", "permission", "content_object")},
             },
         ),
         migrations.CreateModel(
-            name='TenantUserPermission',
+            name="TenantUserPermission",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('content_object', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='tenancy.tenant')),
-                ('permission', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission')),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "content_object",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, to="tenancy.tenant"
+                    ),
+                ),
+                (
+                    "permission",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
-                'unique_together': {('user', 'permission', 'content_object')},
+                "abstract": False,
+                "unique_together": {("user", "permission", "content_object")},
             },
         ),
         migrations.AddConstraint(
-            model_name='tier',
-            constraint=models.UniqueConstraint(fields=('tenant', 'slug'), name='tier_slug_once'),
+            model_name="tier",
+            constraint=models.UniqueConstraint(fields=("tenant", "slug"), name="tier_slug_once"),
         ),
         migrations.AddConstraint(
-            model_name='tier',
-            constraint=models.UniqueConstraint(condition=models.Q(('is_anonymous', True)), fields=('tenant',), name='tier_one_anonymous'),
+            model_name="tier",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("is_anonymous", True)),
+                fields=("tenant",),
+                name="tier_one_anonymous",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='membership',
-            constraint=models.UniqueConstraint(fields=('tenant', 'user'), name='membership_once'),
+            model_name="membership",
+            constraint=models.UniqueConstraint(fields=("tenant", "user"), name="membership_once"),
         ),
         migrations.AddConstraint(
-            model_name='membership',
-            constraint=models.CheckConstraint(condition=models.Q(('role__in', ['fan', 'reviewer', 'admin'])), name='membership_role_known'),
+            model_name="membership",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("role__in", ["fan", "reviewer", "admin"])),
+                name="membership_role_known",
+            ),
         ),
     ]
