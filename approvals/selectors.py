@@ -19,7 +19,9 @@ def inbox_list(
     if not principal.may("review_actions"):
         return _rows().none()
     rows = _in_state(_rows().filter(gate=Gate.REVIEWER), state)
-    return rows.filter(action=action) if action else rows
+    if not action:
+        return rows
+    return rows.none() if "\0" in action else rows.filter(action=action)
 
 
 def own_confirmations(

@@ -258,6 +258,7 @@ def _edit(
         raise InvalidInput(_("arguments: a confirmation cannot change them."))
     if not first:
         raise InvalidInput(_("arguments: somebody has approved them as they are."))
+    _refuse_unstorable(arguments)
     checked = port().check(request.action, arguments)
     return None if checked == request.effective_arguments else checked
 
@@ -337,11 +338,24 @@ def _described(request: ApprovalRequest) -> JsonObject:
 
 def _text(field: str, value: str) -> str:
     value = value.strip()
+    if "\0" in value:
+        raise InvalidInput(_("%(field)s: a NUL character cannot be stored.") % {"field": field})
     if len(value) > TEXT_MAX:
         raise InvalidInput(
             _("%(field)s: at most %(most)d characters.") % {"field": field, "most": TEXT_MAX}
         )
     return value
+
+
+def _refuse_unstorable(arguments: JsonObject) -> None:
+    """PostgreSQL keeps neither NUL, nor half a surrogate pair, nor numbers that are none."""
+    try:
+        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(_("arguments: not valid JSON.")) from error
+    if "\\u0000" in text:
+        raise InvalidInput(_("arguments: a NUL character cannot be stored."))
 
 
 def _target(request_id: UUID) -> str:

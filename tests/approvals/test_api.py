@@ -79,6 +79,7 @@ class TestList:
         assert ids("state=approved") == [str(refund.pk)]
         assert ids("tool=send_email") == [str(email.pk)]
         assert ids("state=denied") == []
+        assert ids("tool=%00") == []
         answer = client.get(f"{BASE}?state=lost")
         assert answer.status_code == 422
         assert "pending" in answer.json()["detail"]
@@ -189,6 +190,8 @@ def test_a_decided_request_answers_409_with_who_and_when(cast: Cast, ask: Any) -
         ("approve", {"arguments": [1]}, "arguments"),
         ("approve", {"note": 3 * ["x"]}, "note"),
         ("approve", {"note": "x" * 2001}, "note"),
+        ("approve", {"note": "a\0b"}, "note"),
+        ("approve", {"arguments": {"order_id": "a\0b"}}, "arguments"),
         ("approve", [1, 2], ""),
         ("deny", {}, "reason"),
         ("deny", {"reason": "no"}, "reason"),

@@ -259,7 +259,19 @@ class TestForms:
         assert done.state == "approved"
         assert done.edited_arguments == {"order_id": "o-1", "reason": "cancelled"}
 
-    @pytest.mark.parametrize("text", ["{", "[1]", "7", '{"x": 1}', "[" * 100_000])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "{",
+            "[1]",
+            "7",
+            '{"x": 1}',
+            "[" * 100_000,
+            '{"a": NaN}',
+            '{"a": "\\ud800"}',
+            '{"a": "\\u0000"}',
+        ],
+    )
     def test_bad_arguments_are_said_and_stay(
         self, cast: Cast, ask: Any, port: object, text: str
     ) -> None:
@@ -269,6 +281,12 @@ class TestForms:
         )
         assert answer.status_code == 422
         assert "arguments" in answer.content.decode()
+        assert stored(cast, request).state == "pending"
+
+    def test_a_reason_that_cannot_be_stored_is_said(self, cast: Cast, ask: Any) -> None:
+        request = ask()
+        answer = cast.client("rita").post(f"{INBOX}{request.pk}/deny/", {"reason": "abc\0"})
+        assert answer.status_code == 422
         assert stored(cast, request).state == "pending"
 
     def test_unchanged_arguments_of_the_editor_are_no_edit(self, cast: Cast, ask: Any) -> None:
