@@ -5,25 +5,13 @@ from typing import Any
 from django.contrib import admin
 from django.db import models
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
 
 from boxoffice.audit.models import AuditRecord, AuditSeal
+from boxoffice.tenancy.console import MachineWritten
 
 
-class MachineWrittenAdmin(ModelAdmin):  # type: ignore[misc]
+class MachineWrittenAdmin(MachineWritten):
     """Rows that the system writes: nobody adds, changes or removes them by hand."""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody adds."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        """Nobody changes."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        """Nobody removes."""
-        return False
 
 
 @admin.register(AuditRecord)
@@ -44,7 +32,7 @@ class AuditRecordAdmin(MachineWrittenAdmin):
         is_list = request.resolver_match is not None and request.resolver_match.url_name == (
             "audit_auditrecord_changelist"
         )
-        return rows.defer("details") if is_list else rows  # type: ignore[no-any-return]
+        return rows.defer("details") if is_list else rows
 
 
 @admin.register(AuditSeal)

@@ -24,6 +24,7 @@ CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS")
 
 INSTALLED_APPS = [
     "unfold",
+    "unfold.contrib.forms",
     "unfold.contrib.guardian",
     "django.contrib.admin",
     "django.contrib.auth",
@@ -51,6 +52,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.csp.ContentSecurityPolicyMiddleware",
+    "boxoffice.config.console.ConsolePolicyMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "boxoffice.tenancy.middleware.TenantPathMiddleware",
     "django.middleware.locale.LocaleMiddleware",
@@ -189,6 +191,16 @@ SPECTACULAR_SETTINGS = {
     "SERVE_AUTHENTICATION": [],
     "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
     "COMPONENT_SPLIT_REQUEST": True,
+}
+
+UNFOLD = {
+    "SITE_TITLE": "BoxOffice Agents",
+    "SITE_HEADER": "BoxOffice Agents",
+    "SITE_SYMBOL": "confirmation_number",
+    "SITE_URL": "/",
+    "SHOW_LANGUAGES": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "SIDEBAR": {"show_search": True, "show_all_applications": False},
 }
 
 # Work. Messages are wake-ups and Postgres decides, so nothing is stored in the broker for long:

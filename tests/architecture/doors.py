@@ -47,7 +47,7 @@ DOORS: dict[Key, Row] = {
     ("GET", APPROVAL, ""): (OK, NONE, OK, NONE, SIGN_IN),
     ("POST", f"{APPROVAL}approve/", ""): (NO, NONE, OK, NONE, SIGN_IN),
     ("POST", f"{APPROVAL}deny/", ""): (NO, NONE, OK, NONE, SIGN_IN),
-    ("POST", f"{APPROVAL}withdraw/", ""): (OK, NONE, NO, NONE, SIGN_IN),
+    ("POST", f"{APPROVAL}withdraw/", ""): (OK, NONE, NONE, NONE, SIGN_IN),
     ("GET", APPROVAL, "confirmation"): (OK, NONE, NONE, NONE, SIGN_IN),
     ("POST", f"{APPROVAL}approve/", "confirmation"): (OK, NONE, NONE, NONE, SIGN_IN),
     ("POST", f"{APPROVAL}deny/", "confirmation"): (OK, NONE, NONE, NONE, SIGN_IN),

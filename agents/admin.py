@@ -1,0 +1,109 @@
+"""Conversations and runs in the console: to be read."""
+
+from django.contrib import admin
+from django.db import models
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from agents.models import Conversation, Message, Run, Step
+from boxoffice.tenancy.console import MachineRows, MachineWritten
+
+
+def dollars(micros: int) -> str:
+    """Millionths of a US dollar as people read them."""
+    return f"US$ {micros / 1_000_000:,.6f}"
+
+
+class MessageRows(MachineRows):
+    """What was said."""
+
+    model = Message
+    fields = readonly_fields = ["created_at", "speaker", "author", "text", "is_partial"]
+    ordering = ["id"]
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Message]:
+        """With the authors."""
+        return super().get_queryset(request).select_related("author")  # type: ignore[no-any-return]
+
+
+class StepRows(MachineRows):
+    """What each step added."""
+
+    model = Step
+    fields = readonly_fields = ["seq", "kind", "created_at", "cost", "content"]
+    ordering = ["seq"]
+
+    @admin.display(description=_("cost"))
+    def cost(self, step: Step) -> str:
+        """In US dollars."""
+        return dollars(step.cost_micros)
+
+
+@admin.register(Conversation)
+class ConversationAdmin(MachineWritten):
+    """Chats of fans and visitors."""
+
+    list_display = ["created_at", "tenant", "user", "title", "handoff_at", "handoff_reason"]
+    list_filter = ["tenant", "handoff_at", "created_at"]
+    list_select_related = ["tenant", "user"]
+    search_fields = ["=id", "title", "user__username"]
+    ordering = ["-id"]
+    inlines = [MessageRows]
+
+
+@admin.register(Message)
+class MessageAdmin(MachineWritten):
+    """Everything that was said."""
+
+    deferred = ("text",)
+    list_display = ["created_at", "tenant", "conversation", "speaker", "author", "is_partial"]
+    list_filter = ["speaker", "tenant", "created_at"]
+    list_select_related = ["tenant", "conversation", "author"]
+    search_fields = ["=id", "=conversation__id", "=run__id"]
+    ordering = ["-id"]
+
+
+@admin.register(Run)
+class RunAdmin(MachineWritten):
+    """Answers of the agent, with their steps."""
+
+    deferred = ("error",)
+    list_display = [
+        "created_at",
+        "tenant",
+        "conversation",
+        "state",
+        "model",
+        "tier",
+        "steps_used",
+        "output_tokens",
+        "cost",
+        "finished_at",
+    ]
+    list_filter = ["state", "model", "tier", "is_tainted", "tenant", "created_at"]
+    list_select_related = ["tenant", "conversation"]
+    search_fields = ["=id", "=conversation__id", "conversation__user__username"]
+    ordering = ["-id"]
+    inlines = [StepRows]
+
+    @admin.display(description=_("cost"), ordering="cost_micros")
+    def cost(self, run: Run) -> str:
+        """In US dollars."""
+        return dollars(run.cost_micros)
+
+
+@admin.register(Step)
+class StepAdmin(MachineWritten):
+    """Every step of every run."""
+
+    deferred = ("content", "usage")
+    list_display = ["created_at", "tenant", "run_id", "seq", "epoch", "kind", "cost"]
+    list_filter = ["kind", "tenant", "created_at"]
+    list_select_related = ["tenant"]
+    search_fields = ["=id", "=run__id"]
+    ordering = ["-id"]
+
+    @admin.display(description=_("cost"), ordering="cost_micros")
+    def cost(self, step: Step) -> str:
+        """In US dollars."""
+        return dollars(step.cost_micros)
