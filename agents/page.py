@@ -74,6 +74,7 @@ def _steps() -> dict[str, str]:
 def _cards() -> dict[str, str]:
     return {
         "events": _("Events"),
+        "whats_on": _("What is on"),
         "no_events": _("Nothing was found."),
         "more_events": _("and {count} more"),
         "from_price": _("from {price}"),
@@ -101,7 +102,7 @@ def _cards() -> dict[str, str]:
         "release": _("Give back"),
         "ask_release": _("Release the seats"),
         "total": _("Total"),
-        "order": _("Order"),
+        "order": _("Your order"),
         "order_paid": _("Paid"),
         "order_refunded": _("Refunded"),
         "order_number": _("Order number"),

@@ -7,6 +7,8 @@ import { asDate, asMoney, has, t } from "./format.js";
 
 export function approvalCard(part, facts, actions) {
   const { approval } = part;
+  // The order card says it all.
+  if (approval.gate === "fan" && part.state === "succeeded") return null;
   const card = h("section", { class: "card approval", "data-approval": approval.id });
   const fill = () => {
     const isPending = approval.state === "pending" && !isPast(approval.expires_at);

@@ -2,16 +2,19 @@
 
 import { countdown, isPast } from "./clock.js";
 import { h, button } from "./dom.js";
-import { asDate, asMoney, t } from "./format.js";
+import { asDate, asMoney, config, t } from "./format.js";
 import { openSeatMap } from "./seatmap.js";
 
 const EVENTS_SHOWN = 6;
+const ON_SHOWN = 4;
 
 export function toolCard(part, facts, actions) {
   const draw = CARDS[part.tool];
   const isOver = part.state === "succeeded" || part.state === "compensated";
   if (!draw || !isOver || !part.data) return null;
-  return draw(part, facts, actions);
+  const card = draw(part, facts, actions);
+  if (!facts.used.has(part.call)) return card;
+  return h("details", { class: "used" }, h("summary", {}, t("details")), card);
 }
 
 export function seatNames(seats) {
@@ -75,6 +78,19 @@ function events(part, facts, actions) {
     { class: "card-group", "aria-label": t("events") },
     h("ul", { class: "event-cards" }, found.slice(0, EVENTS_SHOWN).map((event) => eventCard(event, actions))),
     more > 0 && h("p", { class: "note" }, t("more_events", { count: more })),
+  );
+}
+
+// What is on: the next events, for a fan who does not know yet what to ask for.
+export async function whatIsOn(place, actions) {
+  const answer = await fetch(config.events, { headers: { Accept: "application/json" } });
+  if (!answer.ok) return;
+  const { results } = await answer.json();
+  const open = results.filter((event) => event.sales_open && event.seats_free > 0);
+  if (!open.length) return;
+  place.append(
+    h("h2", { class: "on-title" }, t("whats_on")),
+    h("ul", { class: "event-cards" }, open.slice(0, ON_SHOWN).map((event) => eventCard(event, actions))),
   );
 }
 

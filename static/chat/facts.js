@@ -1,5 +1,7 @@
 // What the parts of a conversation say of each other: a hold that was bought, given back, kept.
 
+// A search is only a step on the way when what it found was used by the same answer.
+const USED_BY = { search_events: "search_seats", search_seats: "hold_seats" };
 const DECIDED_AWAY = new Set(["denied", "expired", "withdrawn"]);
 
 export class Facts {
@@ -7,10 +9,20 @@ export class Facts {
     this.holds = new Map();
     this.newestOptions = null;
     this.newestHold = null;
+    this.used = new Set();
     this.isBusy = conversation.activeRun() !== null;
     for (const run of conversation.runs.values()) {
-      for (const segment of run.segments) segment.parts.forEach((part) => this.read(part));
+      const parts = run.segments.flatMap((segment) => segment.parts);
+      parts.forEach((part) => this.read(part));
+      this.findUsed(parts.filter((part) => part.kind === "tool" && part.state === "succeeded"));
     }
+  }
+
+  findUsed(calls) {
+    calls.forEach((call, index) => {
+      const later = calls.slice(index + 1);
+      if (later.some((one) => one.tool === USED_BY[call.tool])) this.used.add(call.call);
+    });
   }
 
   read(part) {
@@ -43,6 +55,6 @@ export class Facts {
   about(part) {
     const hold = this.holds.get(part.data?.hold_id);
     const isNewest = part.call === this.newestOptions || part.call === this.newestHold;
-    return `${hold?.state}|${hold?.until}|${isNewest}|${isNewest && this.isBusy}`;
+    return `${hold?.state}|${hold?.until}|${isNewest}|${this.used.has(part.call)}`;
   }
 }

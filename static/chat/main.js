@@ -1,5 +1,6 @@
 // The chat page: wires the model, the view, the socket and the composer together.
 
+import { whatIsOn } from "./cards.js";
 import { setUpComposer } from "./composer.js";
 import { Connection } from "./connection.js";
 import { Facts } from "./facts.js";
@@ -20,6 +21,9 @@ function startPage() {
     one.addEventListener("click", () => startConversation(one.textContent.trim())),
   );
   const clientId = newId();
+  whatIsOn(document.getElementById("welcome"), { say: startConversation, isOwner: true }).catch(
+    () => {}, // only an offer: the page works without it
+  );
 
   // The first message makes the conversation; its page then takes over.
   async function startConversation(text) {

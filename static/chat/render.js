@@ -96,13 +96,13 @@ export class View {
     const facts = this.facts.about(part);
     return [
       this.piece(`${key}:step`, `${state}|${facts}`, () => step(part, isOver)),
-      this.piece(`${key}:card`, `${state}|${facts}`, () =>
-        toolCard(part, this.facts, this.actions),
-      ),
       part.approval &&
         this.piece(`${key}:gate`, `${state}|${facts}`, () =>
           approvalCard(part, this.facts, this.actions),
         ),
+      this.piece(`${key}:card`, `${state}|${facts}`, () =>
+        toolCard(part, this.facts, this.actions),
+      ),
     ].filter(Boolean);
   }
 
@@ -167,7 +167,7 @@ function waiting(word) {
 const ICONS = {
   done: "M5 12.5l4.5 4.5L19 7.5",
   failed: "M7 7l10 10M17 7L7 17",
-  gated: "M12 7v5l3.5 2",
+  gated: "M12 3.5a8.5 8.5 0 1 0 0 17a8.5 8.5 0 1 0 0-17M12 7.5V12l3 2",
 };
 
 function icon(kind) {
