@@ -1,0 +1,24 @@
+"""`python -m benchmarks.child FIGURE SIZE`: measure one figure, and print it as JSON.
+
+A process of its own for each figure: what one leaves behind in memory slows down no other.
+"""
+
+import json
+import sys
+from importlib import import_module
+
+import django
+
+from benchmarks.sizes import SIZES
+
+
+def main(arguments: list[str]) -> None:
+    """Set Django up, then load the figure by its name: its imports need the apps."""
+    name, size = arguments
+    django.setup()
+    figure = import_module(f"benchmarks.figures.{name}").measure(SIZES[size])
+    print(json.dumps(figure.as_data()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,46 @@
+"""What one durable step costs with a model that takes no time."""
+
+import time
+
+from benchmarks.loop import TOOL, Clock, queue_runs, work
+from benchmarks.sizes import Size
+from benchmarks.stage import make_stage
+from benchmarks.table import Figure, Row, quantile
+
+# DESIGN §5: append-only rows without guard and ledger; LangGraph; DBOS.
+FLOOR = "4.7 ms rows only; DBOS 12.6; LangGraph 99"
+
+
+def measure(size: Size) -> Figure:
+    """Time the way from the model's turn to the next call of the model, committed results within."""
+    stage = make_stage("bench-step", fans=1, tools=[TOOL])
+    work(stage, queue_runs(stage, 1), steps=min(5, size.steps_per_run), clock=Clock())
+    runs = queue_runs(stage, size.step_runs)
+    clock = Clock()
+    cpu = time.process_time()
+    work(stage, runs, steps=size.steps_per_run, clock=clock)
+    cpu = (time.process_time() - cpu) * 1000
+    steps = len(clock.steps)
+    rows = [
+        Row(
+            figure="one model + tool step, p50",
+            value=quantile(clock.steps, 0.5),
+            unit="ms",
+            expected="<= 8 ms",
+            reference=FLOOR,
+        ),
+        Row(figure="one model + tool step, p95", value=quantile(clock.steps, 0.95), unit="ms"),
+        *(
+            Row(figure=f"  {phase}, p50", value=quantile(times, 0.5), unit="ms")
+            for phase, times in clock.phases.items()
+        ),
+        Row(figure="CPU of the worker per step", value=cpu / steps, unit="ms"),
+        Row(figure="statements per step", value=clock.counts["statements"] / steps, unit=""),
+        Row(figure="commits per step", value=clock.counts["transactions"] / steps, unit=""),
+    ]
+    return Figure(
+        name="step",
+        title=f"Overhead of a durable step (claim to committed result, {steps} steps)",
+        rows=rows,
+        remarks=["Statements and CPU include the claim and the end of each run."],
+    )

@@ -1,0 +1,63 @@
+"""How much each figure measures: enough to trust, enough to glance, enough to see that it runs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Counts of one size; times are seconds."""
+
+    step_runs: int
+    steps_per_run: int
+    storage: dict[int, int]
+    """Runs to make, by their number of steps."""
+    talks: int
+    """Messages, one after another, whose first token is timed."""
+    crowd: int
+    """Conversations at once before the page."""
+    crowd_tokens: int
+    reconnects: int
+    runs: int
+    """Runs at once."""
+    run_tokens: int
+    workers: tuple[int, ...]
+
+
+SIZES = {
+    "full": Size(
+        step_runs=30,
+        steps_per_run=20,
+        storage={10: 64, 40: 24, 160: 8},
+        talks=40,
+        crowd=100,
+        crowd_tokens=500,
+        reconnects=50,
+        runs=300,
+        run_tokens=60,
+        workers=(1, 2),
+    ),
+    "quick": Size(
+        step_runs=10,
+        steps_per_run=20,
+        storage={10: 24, 40: 8, 160: 3},
+        talks=10,
+        crowd=100,
+        crowd_tokens=150,
+        reconnects=50,
+        runs=100,
+        run_tokens=60,
+        workers=(2,),
+    ),
+    "tiny": Size(
+        step_runs=2,
+        steps_per_run=3,
+        storage={2: 2, 4: 2},
+        talks=2,
+        crowd=3,
+        crowd_tokens=20,
+        reconnects=1,
+        runs=4,
+        run_tokens=5,
+        workers=(1,),
+    ),
+}
