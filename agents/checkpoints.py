@@ -8,14 +8,16 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
+from agents import signals
 from agents.llm.turns import ModelTurn
 from agents.models import (
     RUN_MACHINE,
@@ -211,11 +213,7 @@ def results_commit(*, lease: Lease, call_ids: Sequence[UUID]) -> list[JsonObject
 
 
 def _take_messages(lease: Lease) -> list[JsonObject]:
-    waiting = list(
-        Message.objects.select_for_update()
-        .filter(run_id=lease.run_id, speaker=Speaker.FAN, taken_at=None)
-        .order_by("id")
-    )
+    waiting = list(_untaken(lease).select_for_update().order_by("id"))
     if not waiting:
         return []
     taken = [{"id": str(message.pk), "text": message.text} for message in waiting]
@@ -223,6 +221,44 @@ def _take_messages(lease: Lease) -> list[JsonObject]:
     _step(lease, StepKind.INPUT, {"messages": taken})
     Message.objects.filter(pk__in=[message.pk for message in waiting]).update(taken_at=now())
     return taken
+
+
+def _untaken(lease: Lease) -> QuerySet[Message]:
+    return Message.objects.filter(run_id=lease.run_id, speaker=Speaker.FAN, taken_at=None)
+
+
+def _pass_on(lease: Lease) -> None:
+    """Messages that this run will not take up become a run of their own, in one transaction."""
+    waiting = list(_untaken(lease).select_for_update().order_by("id"))
+    if not waiting:
+        return
+    run = Run.objects.get(pk=lease.run_id)
+    heir = Run.objects.create(
+        conversation_id=run.conversation_id,
+        model=run.model,
+        tier=run.tier,
+        max_steps=run.max_steps,
+        max_output_tokens=run.max_output_tokens,
+        max_wall_seconds=run.max_wall_seconds,
+        max_cost_micros=run.max_cost_micros,
+        last_seq=1,
+    )
+    said = [{"id": str(message.pk), "text": message.text} for message in waiting]
+    Step.objects.create(run=heir, seq=1, epoch=0, kind=StepKind.INPUT, content={"messages": said})
+    Message.objects.filter(pk__in=[message.pk for message in waiting]).update(
+        run=heir, taken_at=now()
+    )
+    for message in waiting:
+        transaction.on_commit(
+            partial(
+                signals.message_posted.send,
+                sender=Message,
+                tenant_id=lease.tenant_id,
+                conversation_id=lease.conversation_id,
+                message_id=message.pk,
+                run_id=heir.pk,
+            )
+        )
 
 
 def answer_commit(
@@ -308,6 +344,8 @@ def run_wait(*, lease: Lease, caller: Caller, call_ids: Iterable[UUID]) -> list[
             )
         )
         if calls:
+            Conversation.objects.select_for_update().get(pk=lease.conversation_id)
+            _pass_on(lease)
             _leave(lease, RunState.WAITING, event_seq=lease.event_seq)
         crash.point("wait_open")
     crash.point("wait_committed")
