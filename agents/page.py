@@ -129,7 +129,6 @@ def _approvals() -> dict[str, str]:
         "decline": _("No, don't"),
         "confirm_pay": _("Confirm and pay {amount}"),
         "expires_in": _("Expires in"),
-        "undo": _("To undo"),
         "irreversible": _("This cannot be undone."),
         "exact_call": _("Exactly what will be done"),
         "waiting_fan": _("Waiting for the fan to confirm"),

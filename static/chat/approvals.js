@@ -49,14 +49,14 @@ function described(part) {
   const { preview } = approval;
   const summary = preview?.summary ?? t(has(`${part.tool}.doing`) ? `${part.tool}.doing` : "other.doing", { tool: part.tool });
   const after = preview?.after ?? {};
-  const amount = amountOf(preview);
+  const amount = approval.gate === "fan" ? amountOf(preview) : null;
   return [
     h("p", { class: "approval-summary" }, summary),
     after.starts_at && h("p", { class: "card-when" }, asDate(after.starts_at)),
     Array.isArray(after.seats) && h("ul", { class: "seats" }, seatNames(after.seats).map((name) => h("li", {}, name))),
     amount !== null && h("p", { class: "total" }, h("span", {}, t("total")), h("strong", {}, asMoney(amount))),
     (preview?.warnings ?? []).map((warning) => h("p", { class: "note bad" }, warning)),
-    h("p", { class: "note" }, preview?.undo ? `${t("undo")}: ${preview.undo}` : t("irreversible")),
+    h("p", { class: "note" }, preview?.undo ? preview.undo : t("irreversible")),
     h(
       "details",
       { class: "exact" },

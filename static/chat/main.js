@@ -14,12 +14,16 @@ const REFRESH_PAUSE = 150;
 const log = document.getElementById("log");
 const announce = document.getElementById("announce");
 
+function offerSuggestions(say) {
+  document.querySelectorAll(".suggestion").forEach((one) =>
+    one.addEventListener("click", () => say(one.textContent.trim().replace(/\u00a0/g, " "))),
+  );
+}
+
 function startPage() {
   const composer = setUpComposer({ onText: startConversation, onStop: () => {} });
   const status = setUpStatus(null);
-  document.querySelectorAll(".suggestion").forEach((one) =>
-    one.addEventListener("click", () => startConversation(one.textContent.trim())),
-  );
+  offerSuggestions(startConversation);
   const clientId = newId();
   whatIsOn(document.getElementById("welcome"), { say: startConversation, isOwner: true }).catch(
     () => {}, // only an offer: the page works without it
@@ -148,9 +152,6 @@ function talkPage() {
     if (!conversation.local(one.client_id)) conversation.addLocal(one.client_id, one.text);
   });
   connection.open();
-  document.querySelectorAll(".suggestion").forEach((one) =>
-    one.addEventListener("click", () => say(one.textContent.trim())),
-  );
   if (conversation.entries.length) redraw();
   requestAnimationFrame(() => view.toEnd());
 }
