@@ -3,6 +3,7 @@
 PYTHON := .venv/bin/python
 CODE := boxoffice approvals tools agents tests benchmarks manage.py
 ARGS ?=
+JOBS ?= 2
 
 .PHONY: help run test lint format types lock faults bench
 .DELETE_ON_ERROR:
@@ -14,7 +15,7 @@ run: .venv/.synced ## Start the site with its servers and demo data; Ctrl-C ends
 	@$(PYTHON) -m boxoffice.config.devstack --tied
 
 test: .venv/.synced ## Run the whole suite (ARGS="tests/agents -x" for a part)
-	$(PYTHON) -m pytest $(ARGS)
+	$(PYTHON) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 faults: .venv/.synced ## Run the tests that kill processes
 	$(PYTHON) -m pytest tests/faults $(ARGS)

@@ -8,172 +8,412 @@ import boxoffice.common.types
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('tenancy', '0002_row_level_security'),
+        ("tenancy", "0002_row_level_security"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Conversation',
+            name="Conversation",
             fields=[
-                ('id', models.UUIDField(default=boxoffice.common.types.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('visitor', models.CharField(blank=True, default='', max_length=64)),
-                ('title', models.CharField(blank=True, default='', max_length=120, verbose_name='title')),
-                ('language', models.CharField(default='pt-br', max_length=10, verbose_name='language')),
-                ('handoff_at', models.DateTimeField(blank=True, null=True, verbose_name='handed to a person at')),
-                ('handoff_reason', models.CharField(blank=True, default='', max_length=64)),
-                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created at')),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenancy.tenant')),
-                ('user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=boxoffice.common.types.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("visitor", models.CharField(blank=True, default="", max_length=64)),
+                (
+                    "title",
+                    models.CharField(blank=True, default="", max_length=120, verbose_name="title"),
+                ),
+                (
+                    "language",
+                    models.CharField(default="pt-br", max_length=10, verbose_name="language"),
+                ),
+                (
+                    "handoff_at",
+                    models.DateTimeField(
+                        blank=True, null=True, verbose_name="handed to a person at"
+                    ),
+                ),
+                ("handoff_reason", models.CharField(blank=True, default="", max_length=64)),
+                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created at")),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="tenancy.tenant",
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'conversation',
-                'verbose_name_plural': 'conversations',
+                "verbose_name": "conversation",
+                "verbose_name_plural": "conversations",
             },
         ),
         migrations.CreateModel(
-            name='Run',
+            name="Run",
             fields=[
-                ('id', models.UUIDField(default=boxoffice.common.types.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('state', models.CharField(choices=[('queued', 'queued'), ('running', 'running'), ('waiting', 'waiting for a human'), ('succeeded', 'succeeded'), ('partial', 'partial'), ('failed', 'failed'), ('cancelled', 'cancelled')], default='queued', max_length=10, verbose_name='state')),
-                ('route', models.CharField(default='agent', max_length=32, verbose_name='route')),
-                ('model', models.CharField(max_length=100, verbose_name='model')),
-                ('tier', models.CharField(max_length=50, verbose_name='tier')),
-                ('max_steps', models.PositiveSmallIntegerField()),
-                ('max_output_tokens', models.PositiveIntegerField()),
-                ('max_wall_seconds', models.PositiveIntegerField()),
-                ('max_cost_micros', models.PositiveBigIntegerField()),
-                ('steps_used', models.PositiveSmallIntegerField(default=0, verbose_name='model calls')),
-                ('input_tokens', models.PositiveIntegerField(default=0, verbose_name='input tokens')),
-                ('output_tokens', models.PositiveIntegerField(default=0, verbose_name='output tokens')),
-                ('cost_micros', models.PositiveBigIntegerField(default=0, verbose_name='cost (millionths of a US dollar)')),
-                ('worked_ms', models.PositiveIntegerField(default=0, verbose_name='worked (ms)')),
-                ('last_seq', models.PositiveIntegerField(default=0)),
-                ('event_seq', models.PositiveIntegerField(default=0)),
-                ('lease_owner', models.CharField(blank=True, default='', max_length=100)),
-                ('lease_epoch', models.PositiveIntegerField(default=0)),
-                ('lease_until', models.DateTimeField(null=True)),
-                ('handed_out_at', models.DateTimeField(null=True)),
-                ('cancel_requested_at', models.DateTimeField(null=True)),
-                ('is_tainted', models.BooleanField(default=False, verbose_name='has seen text from outside')),
-                ('error', models.JSONField(null=True, verbose_name='error')),
-                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created at')),
-                ('finished_at', models.DateTimeField(null=True, verbose_name='finished at')),
-                ('conversation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='runs', to='agents.conversation')),
-                ('parent', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='children', to='agents.run')),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenancy.tenant')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=boxoffice.common.types.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("queued", "queued"),
+                            ("running", "running"),
+                            ("waiting", "waiting for a human"),
+                            ("succeeded", "succeeded"),
+                            ("partial", "partial"),
+                            ("failed", "failed"),
+                            ("cancelled", "cancelled"),
+                        ],
+                        default="queued",
+                        max_length=10,
+                        verbose_name="state",
+                    ),
+                ),
+                ("route", models.CharField(default="agent", max_length=32, verbose_name="route")),
+                ("model", models.CharField(max_length=100, verbose_name="model")),
+                ("tier", models.CharField(max_length=50, verbose_name="tier")),
+                ("max_steps", models.PositiveSmallIntegerField()),
+                ("max_output_tokens", models.PositiveIntegerField()),
+                ("max_wall_seconds", models.PositiveIntegerField()),
+                ("max_cost_micros", models.PositiveBigIntegerField()),
+                (
+                    "steps_used",
+                    models.PositiveSmallIntegerField(default=0, verbose_name="model calls"),
+                ),
+                (
+                    "input_tokens",
+                    models.PositiveIntegerField(default=0, verbose_name="input tokens"),
+                ),
+                (
+                    "output_tokens",
+                    models.PositiveIntegerField(default=0, verbose_name="output tokens"),
+                ),
+                (
+                    "cost_micros",
+                    models.PositiveBigIntegerField(
+                        default=0, verbose_name="cost (millionths of a US dollar)"
+                    ),
+                ),
+                ("worked_ms", models.PositiveIntegerField(default=0, verbose_name="worked (ms)")),
+                ("last_seq", models.PositiveIntegerField(default=0)),
+                ("event_seq", models.PositiveIntegerField(default=0)),
+                ("lease_owner", models.CharField(blank=True, default="", max_length=100)),
+                ("lease_epoch", models.PositiveIntegerField(default=0)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("handed_out_at", models.DateTimeField(null=True)),
+                ("cancel_requested_at", models.DateTimeField(null=True)),
+                (
+                    "is_tainted",
+                    models.BooleanField(default=False, verbose_name="has seen text from outside"),
+                ),
+                ("error", models.JSONField(null=True, verbose_name="error")),
+                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created at")),
+                ("finished_at", models.DateTimeField(null=True, verbose_name="finished at")),
+                (
+                    "conversation",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="runs",
+                        to="agents.conversation",
+                    ),
+                ),
+                (
+                    "parent",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="children",
+                        to="agents.run",
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="tenancy.tenant",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'run',
-                'verbose_name_plural': 'runs',
+                "verbose_name": "run",
+                "verbose_name_plural": "runs",
             },
         ),
         migrations.CreateModel(
-            name='Message',
+            name="Message",
             fields=[
-                ('id', models.UUIDField(default=boxoffice.common.types.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('speaker', models.CharField(choices=[('fan', 'fan'), ('assistant', 'assistant'), ('human', 'person of the box office')], max_length=10, verbose_name='speaker')),
-                ('text', models.TextField(verbose_name='text')),
-                ('client_id', models.CharField(max_length=64, null=True)),
-                ('is_partial', models.BooleanField(default=False, verbose_name='cut short')),
-                ('taken_at', models.DateTimeField(null=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='said at')),
-                ('author', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('conversation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='messages', to='agents.conversation')),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenancy.tenant')),
-                ('run', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='messages', to='agents.run')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=boxoffice.common.types.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "speaker",
+                    models.CharField(
+                        choices=[
+                            ("fan", "fan"),
+                            ("assistant", "assistant"),
+                            ("human", "person of the box office"),
+                        ],
+                        max_length=10,
+                        verbose_name="speaker",
+                    ),
+                ),
+                ("text", models.TextField(verbose_name="text")),
+                ("client_id", models.CharField(max_length=64, null=True)),
+                ("is_partial", models.BooleanField(default=False, verbose_name="cut short")),
+                ("taken_at", models.DateTimeField(null=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="said at")),
+                (
+                    "author",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "conversation",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="messages",
+                        to="agents.conversation",
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="tenancy.tenant",
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="messages",
+                        to="agents.run",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'message',
-                'verbose_name_plural': 'messages',
+                "verbose_name": "message",
+                "verbose_name_plural": "messages",
             },
         ),
         migrations.CreateModel(
-            name='Step',
+            name="Step",
             fields=[
-                ('id', models.UUIDField(default=boxoffice.common.types.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('seq', models.PositiveIntegerField()),
-                ('epoch', models.PositiveIntegerField()),
-                ('kind', models.CharField(choices=[('input', 'messages taken up'), ('model', 'model'), ('results', 'tool results'), ('final', 'end')], max_length=8)),
-                ('content', models.JSONField()),
-                ('usage', models.JSONField(null=True)),
-                ('cost_micros', models.PositiveBigIntegerField(default=0)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='steps', to='agents.run')),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenancy.tenant')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=boxoffice.common.types.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("seq", models.PositiveIntegerField()),
+                ("epoch", models.PositiveIntegerField()),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("input", "messages taken up"),
+                            ("model", "model"),
+                            ("results", "tool results"),
+                            ("final", "end"),
+                        ],
+                        max_length=8,
+                    ),
+                ),
+                ("content", models.JSONField()),
+                ("usage", models.JSONField(null=True)),
+                ("cost_micros", models.PositiveBigIntegerField(default=0)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="steps",
+                        to="agents.run",
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="tenancy.tenant",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'step',
-                'verbose_name_plural': 'steps',
-                'ordering': ['run', 'seq'],
+                "verbose_name": "step",
+                "verbose_name_plural": "steps",
+                "ordering": ["run", "seq"],
             },
         ),
         migrations.AddIndex(
-            model_name='conversation',
-            index=models.Index(fields=['tenant', 'user', '-id'], name='conversation_tenant_user'),
+            model_name="conversation",
+            index=models.Index(fields=["tenant", "user", "-id"], name="conversation_tenant_user"),
         ),
         migrations.AddIndex(
-            model_name='conversation',
-            index=models.Index(fields=['tenant', 'visitor', '-id'], name='conversation_tenant_visitor'),
+            model_name="conversation",
+            index=models.Index(
+                fields=["tenant", "visitor", "-id"], name="conversation_tenant_visitor"
+            ),
         ),
         migrations.AddIndex(
-            model_name='conversation',
-            index=models.Index(condition=models.Q(('handoff_at__isnull', False)), fields=['tenant', '-handoff_at'], name='conversation_handoff'),
+            model_name="conversation",
+            index=models.Index(
+                condition=models.Q(("handoff_at__isnull", False)),
+                fields=["tenant", "-handoff_at"],
+                name="conversation_handoff",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='conversation',
-            constraint=models.CheckConstraint(condition=models.Q(('user__isnull', False), models.Q(('visitor', ''), _negated=True), _connector='OR'), name='conversation_has_an_owner'),
+            model_name="conversation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("user__isnull", False),
+                    models.Q(("visitor", ""), _negated=True),
+                    _connector="OR",
+                ),
+                name="conversation_has_an_owner",
+            ),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['tenant', 'conversation', 'id'], name='run_tenant_conversation'),
+            model_name="run",
+            index=models.Index(
+                fields=["tenant", "conversation", "id"], name="run_tenant_conversation"
+            ),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(condition=models.Q(('state__in', ['queued', 'running', 'waiting'])), fields=['state', 'handed_out_at'], name='run_unfinished'),
+            model_name="run",
+            index=models.Index(
+                condition=models.Q(("state__in", ["queued", "running", "waiting"])),
+                fields=["state", "handed_out_at"],
+                name="run_unfinished",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['queued', 'running', 'waiting', 'succeeded', 'partial', 'failed', 'cancelled'])), name='run_state_known'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "state__in",
+                        [
+                            "queued",
+                            "running",
+                            "waiting",
+                            "succeeded",
+                            "partial",
+                            "failed",
+                            "cancelled",
+                        ],
+                    )
+                ),
+                name="run_state_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.UniqueConstraint(condition=models.Q(('parent__isnull', True), ('state', 'running')), fields=('conversation',), name='run_one_running_per_conversation'),
+            model_name="run",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("parent__isnull", True), ("state", "running")),
+                fields=("conversation",),
+                name="run_one_running_per_conversation",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'running'), _negated=True), ('lease_until__isnull', False), _connector='OR'), name='run_running_has_a_lease'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("state", "running"), _negated=True),
+                    ("lease_until__isnull", False),
+                    _connector="OR",
+                ),
+                name="run_running_has_a_lease",
+            ),
         ),
         migrations.AddIndex(
-            model_name='message',
-            index=models.Index(fields=['tenant', 'conversation', 'id'], name='message_tenant_conv'),
+            model_name="message",
+            index=models.Index(fields=["tenant", "conversation", "id"], name="message_tenant_conv"),
         ),
         migrations.AddIndex(
-            model_name='message',
-            index=models.Index(condition=models.Q(('speaker', 'fan'), ('taken_at__isnull', True)), fields=['run'], name='message_not_taken'),
+            model_name="message",
+            index=models.Index(
+                condition=models.Q(("speaker", "fan"), ("taken_at__isnull", True)),
+                fields=["run"],
+                name="message_not_taken",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='message',
-            constraint=models.UniqueConstraint(fields=('conversation', 'client_id'), name='message_client_id_once'),
+            model_name="message",
+            constraint=models.UniqueConstraint(
+                fields=("conversation", "client_id"), name="message_client_id_once"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='message',
-            constraint=models.UniqueConstraint(condition=models.Q(('speaker', 'assistant')), fields=('run',), name='message_one_answer_per_run'),
+            model_name="message",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("speaker", "assistant")),
+                fields=("run",),
+                name="message_one_answer_per_run",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='message',
-            constraint=models.CheckConstraint(condition=models.Q(('speaker__in', ['fan', 'assistant', 'human'])), name='message_speaker_known'),
+            model_name="message",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("speaker__in", ["fan", "assistant", "human"])),
+                name="message_speaker_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='step',
-            constraint=models.UniqueConstraint(fields=('run', 'seq'), name='step_seq_once'),
+            model_name="step",
+            constraint=models.UniqueConstraint(fields=("run", "seq"), name="step_seq_once"),
         ),
         migrations.AddConstraint(
-            model_name='step',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['input', 'model', 'results', 'final'])), name='step_kind_known'),
+            model_name="step",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("kind__in", ["input", "model", "results", "final"])),
+                name="step_kind_known",
+            ),
         ),
     ]

@@ -114,6 +114,10 @@ class Stack:
         self._start(name)
         self.wait_ready(name)
 
+    def begin(self, name: str) -> None:
+        """Start a process again, without waiting for it."""
+        self._start(name)
+
     def kill(self, name: str) -> None:
         """SIGKILL, and wait for the end: nothing in the process gets to clean up."""
         process = self.processes.pop(name)
