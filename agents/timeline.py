@@ -36,7 +36,7 @@ def message_data(message: Message) -> JsonObject:
 
 
 def timeline_of(conversation: Conversation) -> JsonObject:
-    """Everything that the page shows of a conversation, in order, in five queries."""
+    """Everything that the page shows of a conversation, in order, in at most five queries."""
     newest = messages_of(conversation).reverse()[:MAX_MESSAGES]
     messages = {message.pk: message for message in reversed(newest)}
     wanted = {message.run_id for message in messages.values() if message.run_id is not None}
