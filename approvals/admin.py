@@ -51,7 +51,7 @@ class ApprovalRequestAdmin(MachineWrittenAdmin):
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
         """Newest first."""
-        return super().get_queryset(request).order_by("-id")  # type: ignore[no-any-return]
+        return super().get_queryset(request).order_by("-id")
 
 
 @admin.register(Decision)

@@ -64,7 +64,7 @@ def make_event(venue: Venue, title: str, starts_at: datetime, **fields: object) 
     )
     for section in Section.objects.filter(venue=venue):
         Price.objects.create(event=event, section=section, amount_minor=PRICES[section.name])
-    return event  # type: ignore[no-any-return]
+    return event
 
 
 def make_house(slug: str = "arena") -> House:
