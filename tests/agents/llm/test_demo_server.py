@@ -187,7 +187,7 @@ def test_a_body_that_is_not_json_and_an_unknown_path_are_api_errors() -> None:
     assert with_client(post) == (400, "invalid_request_error", 404, "not_found_error")
 
 
-def test_many_fans_talk_at_once_and_nobody_gets_anothers_answer() -> None:
+def test_many_fans_talk_at_once_and_nobody_gets_the_answer_of_another() -> None:
     async def ask_all(client: AsyncAnthropic) -> list[str]:
         async def ask(number: int) -> str:
             day = {"role": "user", "content": f"shows no dia {number}/12"}
