@@ -4,8 +4,6 @@ A call runs in one transaction with its result and with the consumption of its a
 crash it has either happened and is recorded, or it has not happened and can be run.
 """
 
-import hashlib
-import json
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -14,23 +12,21 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 from pydantic import ValidationError
 
 from approvals import services as approvals
-from approvals.models import ApprovalRequest
 from boxoffice.common import crash
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError
 from boxoffice.common.transitions import transition
 from boxoffice.common.types import JsonObject
-from tools import guard, registry
-from tools.effects import UNREADABLE
+from tools import gates, guard, registry
+from tools.effects import UNREADABLE, context_of
 from tools.guard import Verdict
 from tools.models import CALL_MACHINE, CallState, Effect, ToolCall
 from tools.permissions import Caller, Grant, grant_of
-from tools.spec import Risk, ToolContext, ToolInput, ToolSpec
+from tools.spec import Risk, ToolSpec
 
 logger = logging.getLogger(__name__)
 
@@ -101,39 +97,12 @@ def calls_gate(*, call_ids: Iterable[UUID], caller: Caller, reason: str) -> list
 
 
 def _gate(call: ToolCall, verdict: Verdict, caller: Caller, reason: str) -> bool:
-    spec, arguments = _parts(verdict)
-    context = _context(call, caller)
     try:
-        with transaction.atomic():
-            preview = spec.preview(context, arguments) if spec.preview else None
+        request = gates.ask(call=call, verdict=verdict, caller=caller, reason=reason)
     except BoxOfficeError as error:
         # What cannot even be shown is not put before a human: the model is told at once.
         _finish(call, CallState.DENIED, time.monotonic(), error=error.as_data()["error"])
         return False
-    request = approvals.request_create(
-        action=spec.name,
-        arguments=arguments.model_dump(mode="json", exclude_none=True),
-        gate="fan" if verdict.effect is Effect.CONFIRM else "reviewer",
-        requested_for_id=caller.user_id,
-        reason=reason,
-        preview=preview,
-        binding_hash=binding_hash(spec, arguments, preview),
-        reference={
-            "call": str(call.pk),
-            "run": str(call.run_ref),
-            "conversation": str(call.conversation_ref),
-            "origin": call.origin,
-        },
-        risk=spec.risk.value,
-        rule=f"{verdict.policy_version}/{verdict.code}",
-        seconds=(
-            settings.FAN_CONFIRM_SECONDS
-            if verdict.effect is Effect.CONFIRM
-            else settings.APPROVAL_SECONDS
-        ),
-    )
-    if spec.on_gated is not None:
-        spec.on_gated(context, arguments, request.expires_at)
     _move(
         call,
         CallState.GATED,
@@ -145,90 +114,24 @@ def _gate(call: ToolCall, verdict: Verdict, caller: Caller, reason: str) -> bool
     return True
 
 
-def binding_hash(spec: ToolSpec, arguments: ToolInput, preview: JsonObject | None) -> str:
-    """What an approval binds to: tool version, arguments, and the state that was shown."""
-    bound = [spec.version, arguments.model_dump(mode="json"), preview]
-    return hashlib.sha256(_as_json(bound).encode()).hexdigest()
-
-
 def _after_gate(call: ToolCall, caller: Caller, started: float) -> CallReport:
     """A gated call once more: still waiting, refused by its human, or approved."""
     request = call.approval
     if request is None or request.state == "pending":
         return CallReport(call=call, outcome=Outcome.PENDING)
     if request.state != "approved":
-        _give_back(call, caller)
-        return _finish(call, CallState.DENIED, started, error=_human_refusal(request))
+        gates.give_back(call, caller)
+        return _finish(call, CallState.DENIED, started, error=gates.refusal(request))
     edited = request.edited_arguments
     verdict = _verdict(call, call.arguments if edited is None else edited, grant_of(caller))
     if verdict.effect is Effect.DENY:
         approvals.settle(request_id=request.pk, outcome="failed", detail=verdict.error)
         return _refuse(call, verdict, started)
-    moved = _what_moved(call, verdict, caller, request)
+    moved = gates.what_moved(call=call, verdict=verdict, caller=caller, request=request)
     if moved is not None:
         approvals.settle(request_id=request.pk, outcome="failed", detail=moved)
         return _finish(call, CallState.DENIED, started, error=moved)
     return _execute(call, verdict, caller, started)
-
-
-def _what_moved(
-    call: ToolCall, verdict: Verdict, caller: Caller, request: ApprovalRequest
-) -> JsonObject | None:
-    """The error if what was approved is no longer what would be done; fails closed."""
-    spec, arguments = _parts(verdict)
-    try:
-        with transaction.atomic():
-            preview = spec.preview(_context(call, caller), arguments) if spec.preview else None
-    except BoxOfficeError as error:
-        return error.as_data()["error"]  # type: ignore[no-any-return]
-    if request.edited_arguments is None:
-        is_same = binding_hash(spec, arguments, preview) == request.binding_hash
-    else:
-        is_same = _as_json(preview) == _as_json(request.edited_preview)
-    if is_same:
-        return None
-    return {
-        "code": "approval_void",
-        "message": "What was approved has changed meanwhile, so it was not done.",
-        "retryable": True,
-        "hint": "Look at the present state and ask again if it is still wanted.",
-    }
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)
-
-
-def _give_back(call: ToolCall, caller: Caller) -> None:
-    """What was kept for the decision is free again once the decision is no."""
-    spec = registry.find(call.tool)
-    if spec is None or spec.on_refused is None:
-        return
-    try:
-        with transaction.atomic():
-            spec.on_refused(_context(call, caller), guard.parse(spec, call.arguments))
-    except (BoxOfficeError, guard.ArgumentsInvalid) as error:
-        logger.info("nothing to give back for call %s: %s", call.pk, error)
-
-
-def _human_refusal(request: ApprovalRequest) -> JsonObject:
-    decision = request.decisions.order_by("-id").first()
-    said = (decision.note if decision else "") or ""
-    who = "the fan" if request.gate == "fan" else "a reviewer"
-    texts = {
-        "denied": (f"denied_by_{request.gate}", f"This was declined by {who}."),
-        "expired": ("approval_expired", "Nobody decided in time, so it was not done."),
-        "withdrawn": ("approval_withdrawn", "The fan took the request back."),
-    }
-    code, message = texts.get(request.state, ("not_approved", "This was not approved."))
-    if said:
-        message = f"{message} Reason given: {said}"
-    return {
-        "code": code,
-        "message": message,
-        "retryable": False,
-        "hint": "Tell the fan, with the reason if there is one. Do not try it again.",
-    }
 
 
 def _verdict(call: ToolCall, arguments: Any, grant: Grant) -> Verdict:
@@ -255,7 +158,7 @@ def _refuse(call: ToolCall, verdict: Verdict, started: float) -> CallReport:
 
 
 def _execute(call: ToolCall, verdict: Verdict, caller: Caller, started: float) -> CallReport:
-    spec, arguments = _parts(verdict)
+    spec, arguments = verdict.parts()
     changes: dict[str, Any] = {"attempts": call.attempts + 1}
     if not call.verdict:
         changes |= {
@@ -267,7 +170,7 @@ def _execute(call: ToolCall, verdict: Verdict, caller: Caller, started: float) -
     try:
         with transaction.atomic():
             _limit_time(spec.timeout_s)
-            output = spec.run(_context(call, caller), arguments)
+            output = spec.run(context_of(call, caller), arguments)
             result = output.model_dump(mode="json")
     except BoxOfficeError as error:
         return _over(call, CallState.FAILED, started, error=error.as_data()["error"])
@@ -346,24 +249,6 @@ def _move(call: ToolCall, state: CallState, **changes: Any) -> None:
         raise RuntimeError(f"Tool call {call.pk} could not become {state}.")
     for name, value in {"state": state, **changes}.items():
         setattr(call, name, value)
-
-
-def _context(call: ToolCall, caller: Caller) -> ToolContext:
-    return ToolContext(
-        tenant_id=caller.tenant_id,
-        user_id=caller.user_id,
-        time_zone=caller.time_zone,
-        language=caller.language,
-        idempotency_key=call.idempotency_key,
-        conversation_id=call.conversation_ref,
-        run_id=call.run_ref,
-    )
-
-
-def _parts(verdict: Verdict) -> tuple[ToolSpec, ToolInput]:
-    if verdict.spec is None or verdict.arguments is None:
-        raise RuntimeError("A verdict that lets a call run carries its tool and arguments.")
-    return verdict.spec, verdict.arguments
 
 
 def is_read(tool: str) -> bool:

@@ -13,6 +13,7 @@ from boxoffice.common.types import JsonObject, storable
 from tools import registry
 from tools.models import CallState, ToolCall
 from tools.permissions import Caller
+from tools.spec import ToolContext
 
 MAX_ARGUMENT_BYTES = 100_000
 UNREADABLE = "_unreadable"
@@ -114,3 +115,16 @@ def outcome_data(call: ToolCall) -> JsonObject:
             "hint": "",
         }
     }
+
+
+def context_of(call: ToolCall, caller: Caller) -> ToolContext:
+    """Who a call is for, as its tool sees it."""
+    return ToolContext(
+        tenant_id=caller.tenant_id,
+        user_id=caller.user_id,
+        time_zone=caller.time_zone,
+        language=caller.language,
+        idempotency_key=call.idempotency_key,
+        conversation_id=call.conversation_ref,
+        run_id=call.run_ref,
+    )

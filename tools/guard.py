@@ -41,6 +41,12 @@ class Verdict:
             "hint": self.hint,
         }
 
+    def parts(self) -> tuple[ToolSpec, ToolInput]:
+        """Tool and arguments of a verdict that lets a call run."""
+        if self.spec is None or self.arguments is None:
+            raise RuntimeError("A verdict that lets a call run carries its tool and arguments.")
+        return self.spec, self.arguments
+
 
 class ArgumentsInvalid(ValueError):
     """The arguments do not fit the tool's schema; the text names field and bound."""
