@@ -30,6 +30,13 @@ from tools.spec import Risk, ToolSpec
 
 logger = logging.getLogger(__name__)
 
+TOOL_FAILED: JsonObject = {
+    "code": "tool_failed",
+    "message": "This does not work at the moment; nothing was changed.",
+    "retryable": False,
+    "hint": "Say so, and offer to hand over to a person of the box office.",
+}
+
 type Fence = Callable[[], None]
 
 
@@ -180,6 +187,9 @@ def _execute(call: ToolCall, verdict: Verdict, caller: Caller, started: float) -
         if not _is_statement_timeout(error):
             raise
         return _over(call, CallState.FAILED, started, error=_timed_out(spec))
+    except Exception:
+        logger.exception("tool %s failed (call %s)", spec.name, call.pk)
+        return _over(call, CallState.FAILED, started, error=TOOL_FAILED)
     return _over(call, CallState.SUCCEEDED, started, result=_with_decision(call, result))
 
 

@@ -9,7 +9,7 @@ import logging
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from approvals import services as approvals
 from approvals.models import ApprovalRequest
@@ -23,6 +23,13 @@ from tools.permissions import Caller
 from tools.spec import ToolContext, ToolInput, ToolSpec
 
 logger = logging.getLogger(__name__)
+
+
+class PreviewFailed(BoxOfficeError):
+    """A tool cannot say what a call would change."""
+
+    code = "preview_failed"
+
 
 _GATES = {Effect.CONFIRM: "fan", Effect.APPROVE: "reviewer"}
 
@@ -62,8 +69,16 @@ def ask(*, call: ToolCall, verdict: Verdict, caller: Caller, reason: str) -> App
 def _preview(spec: ToolSpec, context: ToolContext, arguments: ToolInput) -> JsonObject | None:
     if spec.preview is None:
         return None
-    with transaction.atomic():
-        return spec.preview(context, arguments)
+    try:
+        with transaction.atomic():
+            return spec.preview(context, arguments)
+    except (BoxOfficeError, DatabaseError):
+        raise
+    except Exception as error:
+        logger.exception("preview of %s failed", spec.name)
+        raise PreviewFailed(
+            "What this would change cannot be shown; nobody is asked."
+        ) from error
 
 
 def binding_hash(spec: ToolSpec, arguments: ToolInput, preview: JsonObject | None) -> str:
