@@ -177,16 +177,17 @@ class MembershipForm(SameTenantForm):
     def clean_username(self) -> str:
         """The user must exist already."""
         name: str = self.cleaned_data["username"]
-        self.instance.user = User.objects.filter(username=name, is_active=True).first()
-        if self.instance.user is None:
+        user = User.objects.filter(username=name, is_active=True).first()
+        if user is None:
             raise forms.ValidationError(_("There is no such user."))
+        self.instance.user = user
         return name
 
     def clean(self) -> dict[str, Any]:
         """Nobody is a member twice."""
         cleaned = super().clean()
-        tenant, user = cleaned.get("tenant"), self.instance.user_id and self.instance.user
-        if tenant and user and Membership.objects.filter(tenant=tenant, user=user).exists():
+        tenant, user_id = cleaned.get("tenant"), self.instance.user_id
+        if tenant and Membership.objects.filter(tenant=tenant, user_id=user_id).exists():
             self.add_error("username", _("This user is a member already."))
         return cleaned
 

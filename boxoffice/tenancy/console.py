@@ -7,7 +7,7 @@ opened a scope of exactly these around the request. The operator (a superuser) s
 from typing import Any
 
 from django import forms
-from django.contrib.admin import FieldListFilter, RelatedFieldListFilter
+from django.contrib.admin import ActionLocation, FieldListFilter, RelatedFieldListFilter
 from django.db import models
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.utils.translation import gettext_lazy as _
@@ -66,7 +66,7 @@ class SameTenantForm(forms.ModelForm):  # type: ignore[type-arg]
         """Compare the tenants of everything that was chosen."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         tenant_id = _tenant_of(cleaned, self.instance)
-        for name, value in cleaned.items():
+        for name, value in list(cleaned.items()):
             if isinstance(value, TenantModel) and tenant_id not in (None, value.tenant_id):
                 self.add_error(name, _("This belongs to another tenant."))
         return cleaned
@@ -133,6 +133,18 @@ class ConsoleAdmin(_Rights, ModelAdmin):  # type: ignore[misc]
         fields = list(super().get_readonly_fields(request, obj))
         is_owned = issubclass(self.model, TenantModel)
         return ["tenant", *fields] if is_owned and obj is not None else fields
+
+    def get_action_choices(
+        self,
+        request: HttpRequest,
+        default_choices: Any = None,
+        action_location: Any = ActionLocation.CHANGE_LIST,
+    ) -> list[tuple[str, str]]:
+        """Django's own: Unfold's has the signature from before Django 6.1."""
+        choices: list[tuple[str, str]] = super(ModelAdmin, self).get_action_choices(
+            request, default_choices or [("", _("Select action"))], action_location
+        )
+        return choices
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Offer the tenants in scope; rows of tenants are filtered by their manager."""
