@@ -1,1 +1,1 @@
-"""Figures of the product on real servers: `python -m benchmarks`. Not tests: nothing asserts time."""
+"""Figures of the product on real servers: `python -m benchmarks`; nothing here is a test."""

@@ -12,7 +12,7 @@ FLOOR = "4.7 ms rows only; DBOS 12.6; LangGraph 99"
 
 
 def measure(size: Size) -> Figure:
-    """Time the way from the model's turn to the next call of the model, committed results within."""
+    """Time the way from a turn of the model to its next call, committed results within."""
     stage = make_stage("bench-step", fans=1, tools=[TOOL])
     work(stage, queue_runs(stage, 1), steps=min(5, size.steps_per_run), clock=Clock())
     runs = queue_runs(stage, size.step_runs)

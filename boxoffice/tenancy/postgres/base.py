@@ -1,27 +1,72 @@
-"""PostgreSQL backend that tells the server the open tenant scope before each query.
+"""PostgreSQL backend that keeps the server in the open tenant scope, in few round trips.
 
-One more statement is sent only when the scope differs from what this connection was told last,
-so that work inside one scope costs one ``set_config`` per checkout from the pool.
+What has no answer (BEGIN, savepoints, the scope) is sent together with the next statement, and a
+connection that comes back from the pool keeps the scope that its server knows of.
 """
 
+import select
+import time
 from typing import Any
 
 import psycopg
 from django.db.backends.postgresql import base
 from psycopg import sql
 from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool
 
+from boxoffice.tenancy.postgres.preface import Preface, PrefacedCursor, preface_of
 from boxoffice.tenancy.scope import current_scope
 
 APP_ROLE = "boxoffice_app"
+BEGIN = "BEGIN"
+# A connection that has been in the pool for less is trusted, unless the server has hung up.
+TRUSTED_SECONDS = 10.0
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's PostgreSQL wrapper with ``boxoffice.tenant`` kept equal to the open scope."""
+    """Django's PostgreSQL wrapper with ``boxoffice.tenant`` kept equal to the open scope.
+
+    The psycopg connection is in autocommit mode throughout; transactions are begun by name.
+    """
+
+    @property
+    def pool(self) -> Any:
+        """Django's pool, which asks a connection how it is only after a pause."""
+        options = self.settings_dict["OPTIONS"].get("pool")
+        if isinstance(options, dict):
+            options.setdefault("check", check_connection)
+        return super().pool
+
+    def get_connection_params(self) -> dict[str, Any]:
+        """Django's, with our cursors."""
+        params: dict[str, Any] = super().get_connection_params()
+        return params | {"cursor_factory": PrefacedCursor}
+
+    def create_cursor(self, name: str | None = None) -> Any:
+        """A cursor; a named one lives as long as Django's transaction, if there is one."""
+        if name is None or self.autocommit:
+            return super().create_cursor(name)
+        return base.ServerSideCursor(  # type: ignore[call-arg]
+            self.connection, name=name, scrollable=False
+        )
+
+    def limit_statements(self, seconds: float) -> None:
+        """Let no statement of the open transaction, from the next one on, take longer."""
+        if not self.in_atomic_block:
+            raise psycopg.ProgrammingError("A limit holds until the end of a transaction.")
+        self._preface.statements.append(f"SET LOCAL statement_timeout = {int(seconds * 1000)}")
+
+    @property
+    def _preface(self) -> Preface:
+        return preface_of(self.connection)
 
     def _cursor(self, name: str | None = None) -> Any:
         self.ensure_connection()
-        self._tell_scope()
+        scope = current_scope()
+        self._preface.wanted = "" if scope is None else scope.setting
+        if name is not None:
+            with self.wrap_database_errors, self.connection.cursor() as cursor:
+                cursor.say()
         return super()._cursor(name)  # type: ignore[misc]
 
     def _configure_role(self, connection: psycopg.Connection[Any]) -> bool:
@@ -33,30 +78,69 @@ class DatabaseWrapper(base.DatabaseWrapper):
         connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
         return True
 
-    def _tell_scope(self) -> None:
-        connection: psycopg.Connection[Any] = self.connection
-        scope = current_scope()
-        wanted = "" if scope is None else scope.setting
-        if getattr(connection, "boxoffice_told", None) == wanted:
-            return
-        if connection.info.transaction_status == TransactionStatus.INERROR:
-            return
-        connection.execute("SELECT set_config('boxoffice.tenant', %s, false)", [wanted])
-        connection.boxoffice_told = wanted  # type: ignore[attr-defined]
+    def _set_autocommit(self, autocommit: bool) -> None:
+        if not self.connection.autocommit:
+            with self.wrap_database_errors:
+                self.connection.autocommit = True
+        if autocommit:
+            self._preface.drop()
+        elif self._status == TransactionStatus.IDLE and not self._preface.statements:
+            self._preface.statements.append(BEGIN)
 
-    def _close(self) -> Any:
-        self._forget_scope()
-        return super()._close()  # type: ignore[misc]
-
-    def _forget_scope(self) -> None:
-        """After a rollback the server holds the value from before the transaction."""
+    def _commit(self) -> None:
         if self.connection is not None:
-            self.connection.boxoffice_told = None
+            self._preface.drop()
+        super()._commit()  # type: ignore[misc]
 
     def _rollback(self) -> None:
-        self._forget_scope()
+        self._end_without_commit()
         super()._rollback()  # type: ignore[misc]
 
+    def _close(self) -> Any:
+        self._end_without_commit()
+        if self.connection is not None:
+            self.connection.boxoffice_idle_since = time.monotonic()
+        return super()._close()  # type: ignore[misc]
+
+    def _end_without_commit(self) -> None:
+        if self.connection is None:
+            return
+        self._preface.drop()
+        if self._status != TransactionStatus.IDLE:
+            self._preface.forget()
+
+    def _savepoint(self, sid: str) -> None:
+        self._preface.statements.append(self.ops.savepoint_create_sql(sid))
+
+    def _savepoint_commit(self, sid: str) -> None:
+        if self._preface.unsay(self.ops.savepoint_create_sql(sid)):
+            return
+        if self._status == TransactionStatus.INERROR:
+            # Raises, as it should: said later, nobody would learn that the work is lost.
+            super()._savepoint_commit(sid)  # type: ignore[misc]
+        self._preface.statements.append(self.ops.savepoint_commit_sql(sid))
+
     def _savepoint_rollback(self, sid: str) -> None:
+        if self._preface.unsay_after(self.ops.savepoint_create_sql(sid)):
+            return
+        self._preface.drop()
         super()._savepoint_rollback(sid)  # type: ignore[misc]
-        self._forget_scope()
+        self._preface.forget()
+
+    @property
+    def _status(self) -> TransactionStatus:
+        return TransactionStatus(self.connection.pgconn.transaction_status)
+
+
+def check_connection(connection: psycopg.Connection[Any]) -> None:
+    """Raise if a pooled connection is dead; asks the server only after a pause.
+
+    Nothing comes from the server of an idle connection, except that it ends.
+    """
+    idle_since: float | None = getattr(connection, "boxoffice_idle_since", None)
+    if idle_since is not None and time.monotonic() - idle_since < TRUSTED_SECONDS:
+        poll = select.poll()
+        poll.register(connection.pgconn.socket, select.POLLIN)
+        if not poll.poll(0):
+            return
+    ConnectionPool.check_connection(connection)
