@@ -44,7 +44,14 @@ def messages_of(conversation: Conversation) -> QuerySet[Message]:
 
 def handoffs() -> QuerySet[Conversation]:
     """Conversations that wait for a person, longest first."""
-    return Conversation.objects.filter(handoff_at__isnull=False).order_by("handoff_at")
+    return Conversation.objects.filter(handoff_at__isnull=False).order_by("handoff_at", "id")
+
+
+def last_words(conversation_ids: Iterable[UUID]) -> dict[UUID, Message]:
+    """What the fan said last in each of the conversations, in one query."""
+    said = Message.objects.filter(conversation__in=list(conversation_ids), speaker=Speaker.FAN)
+    newest = said.order_by("conversation_id", "-id").distinct("conversation_id")
+    return {message.conversation_id: message for message in newest}
 
 
 def run_get(*, principal: Principal, run_id: UUID) -> Run:

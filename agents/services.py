@@ -1,10 +1,12 @@
 """What a door may do with conversations and runs."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from agents import signals
 from agents.models import (
@@ -77,7 +79,7 @@ def message_post(
     """
     text = _clean(text)
     if client_id is not None and not 1 <= len(client_id) <= 64:
-        raise InvalidInput("client_id: between 1 and 64 characters.")
+        raise InvalidInput(_("client_id: between 1 and 64 characters."))
     conversation = conversation_get(principal=principal, conversation_id=conversation_id)
     try:
         with transaction.atomic():
@@ -109,7 +111,7 @@ def run_cancel(*, principal: Principal, run_id: UUID) -> Run:
     """
     run = run_get(principal=principal, run_id=run_id)
     if not owns(principal, run.conversation):
-        raise Forbidden("Only the fan whose conversation it is can stop it.")
+        raise Forbidden(_("Only the fan whose conversation it is can stop it."))
     with transaction.atomic():
         rows = Run.objects.filter(pk=run.pk)
         rows.update(cancel_requested_at=now())
@@ -127,8 +129,31 @@ def run_cancel(*, principal: Principal, run_id: UUID) -> Run:
                 break
     run.refresh_from_db()
     if run.state in RUN_MACHINE.terminal and run.state != RunState.CANCELLED:
-        raise Conflict(f"This run is over already ({run.state}).")
+        raise Conflict(_("This run is over already (%(state)s).") % {"state": run.state})
     return run
+
+
+def handoff_close(*, principal: Principal, conversation_id: UUID, since: datetime) -> bool:
+    """Take a conversation that waits for a person off their desk; the agent goes on with it.
+
+    ``since`` is the handoff that was dealt with: one that came later stays. Returns whether it
+    was still waiting. Raises ``NotFound`` for a conversation that the principal may not see,
+    ``Forbidden`` when they may not answer in it.
+    """
+    conversation = conversation_get(principal=principal, conversation_id=conversation_id)
+    if not principal.may("answer_fans"):
+        raise Forbidden(_("You may read this conversation, not answer in it."))
+    with transaction.atomic():
+        rows = Conversation.objects.filter(pk=conversation.pk, handoff_at=since)
+        if not rows.update(handoff_at=None, handoff_reason=""):
+            return False
+        record(
+            action="agents.handoff.closed",
+            actor=principal.key,
+            target=str(conversation.pk),
+            details={"reason": conversation.handoff_reason, "since": since.isoformat()},
+        )
+    return True
 
 
 def _end_quietly(run: Run) -> None:
@@ -150,14 +175,13 @@ def _end_quietly(run: Run) -> None:
 
 def _clean(text: object) -> str:
     if not isinstance(text, str):
-        raise InvalidInput("text: a string.")
+        raise InvalidInput(_("text: a string."))
     cleaned = text.replace("\x00", "").encode("utf-8", "replace").decode().strip()
     if not cleaned:
-        raise InvalidInput("text: write something first.")
+        raise InvalidInput(_("text: write something first."))
     if len(cleaned) > MAX_MESSAGE_CHARACTERS:
-        raise InvalidInput(
-            f"text: at most {MAX_MESSAGE_CHARACTERS} characters, not {len(cleaned)}."
-        )
+        numbers = {"most": MAX_MESSAGE_CHARACTERS, "count": len(cleaned)}
+        raise InvalidInput(_("text: at most %(most)s characters, not %(count)s.") % numbers)
     return cleaned
 
 
@@ -235,7 +259,7 @@ def _answer_as_human(
     principal: Principal, conversation: Conversation, text: str, client_id: str | None
 ) -> Posted:
     if not principal.may("answer_fans"):
-        raise Forbidden("You may read this conversation, not answer in it.")
+        raise Forbidden(_("You may read this conversation, not answer in it."))
     message = Message.objects.create(
         conversation=conversation,
         speaker=Speaker.HUMAN,

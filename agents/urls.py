@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from agents import views
+from agents import desk, views
 
 app_name = "agents"
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -10,4 +10,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("new/", views.chat_new, name="chat-new"),
     path("c/<uuid:conversation_id>/", views.chat_show, name="chat-show"),
     path("c/<uuid:conversation_id>/timeline/", views.chat_timeline, name="chat-timeline"),
+    path("handoffs/", desk.handoff_list, name="handoff-list"),
+    path("handoffs/<uuid:conversation_id>/close/", desk.handoff_close, name="handoff-close"),
 ]

@@ -171,6 +171,12 @@ class TestPanel:
         assert "Show in 2 hours" in text
         assert "fee" in text
 
+    def test_it_leads_to_the_conversation(self, cast: Cast, ask: Any) -> None:
+        request = ask()
+        page = cast.client("rita").get(f"{INBOX}{request.pk}/").content.decode()
+        assert request.conversation_ref is not None
+        assert f'href="/t/arena/c/{request.conversation_ref}/"' in page
+
     def test_without_a_preview_it_says_so(self, cast: Cast, ask: Any) -> None:
         assert "cannot say in advance" in self.read(cast, ask(preview=None))
 

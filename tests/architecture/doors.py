@@ -9,6 +9,8 @@ OK, MADE, TAKEN, MOVED = 200, 201, 202, 302
 SIGN_IN, NO, NONE, INVALID = 401, 403, 404, 422
 
 CHAT = "c/<uuid:conversation_id>/"
+DESK = "handoffs/"
+CLOSE = f"{DESK}<uuid:conversation_id>/close/"
 INBOX = "approvals/"
 V1 = "api/v1/"
 CONVERSATION = f"{V1}conversations/<uuid:conversation_id>/"
@@ -27,6 +29,8 @@ DOORS: dict[Key, Row] = {
     ("GET", CHAT, ""): (OK, NONE, OK, NONE, NONE),
     ("POST", CHAT, ""): (MOVED, NONE, MOVED, NONE, NONE),
     ("GET", f"{CHAT}timeline/", ""): (OK, NONE, OK, NONE, NONE),
+    ("GET", DESK, ""): (NONE, NONE, OK, NONE, MOVED),
+    ("POST", CLOSE, ""): (NONE, NONE, MOVED, NONE, MOVED),
     ("GET", INBOX, ""): (NO, NO, OK, NONE, MOVED),
     ("GET", f"{INBOX}<uuid:request_id>/", ""): (NO, NO, OK, NONE, MOVED),
     ("POST", f"{INBOX}<uuid:request_id>/approve/", ""): (NO, NO, MOVED, NONE, MOVED),
@@ -68,6 +72,7 @@ BODIES = {
 FORMS = {
     "new/": {"text": "oi"},
     CHAT: {"text": "oi"},
+    CLOSE: {"since": "2026-11-30T12:00:00+00:00"},
     f"{INBOX}<uuid:request_id>/deny/": {"reason": "não"},
 }
 
