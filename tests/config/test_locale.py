@@ -30,8 +30,8 @@ MARKED = re.compile(rf"\b({'|'.join(CALLS)})\((?=\s*u?['\"])")
 PLACES = re.compile(r"%\(\w+\)[sd]|%[sd]|\{\w*\}")
 # The names of the house and of the languages are the same in both.
 SAME = {"BoxOffice", "PT", "EN", "Português", "English"}
-# A block that a page fills with an attribute for the template that it extends.
-BARE = re.compile(r'[\w-]+="[\w-]+"$')
+# Blocks that a page fills with a class or an attribute, not with words.
+WORDLESS = re.compile(r"block (body_class|nav_\w+)$")
 SPOKEN = ("aria-label", "title", "placeholder", "alt")
 type Key = tuple[str | None, str]
 
@@ -196,14 +196,18 @@ def unmarked(source: str) -> list[str]:
     for token in Lexer(source).tokenize():
         if token.token_type == TokenType.BLOCK:
             name = token.contents.split()[0]
-            if name in {"blocktranslate", "endblocktranslate", "comment", "endcomment"}:
+            if WORDLESS.match(token.contents):
+                is_inside = True
+            elif is_inside and name == "endblock":
+                is_inside = False
+            elif name in {"blocktranslate", "endblocktranslate", "comment", "endcomment"}:
                 is_inside = not name.startswith("end")
         elif token.token_type == TokenType.TEXT and not is_inside:
             kept.append(token.contents)
     parser = Spoken()
     parser.feed("".join(kept))
     words = [word.strip(" ·") for text in parser.words for word in text.split("\n")]
-    return [word for word in words if re.search(r"[^\W\d_]{2}", word) and not BARE.match(word)]
+    return [word for word in words if re.search(r"[^\W\d_]{2}", word)]
 
 
 # The page of the last resort speaks both languages: no middleware may have chosen one.
