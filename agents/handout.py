@@ -8,10 +8,18 @@ from kombu.exceptions import OperationalError
 
 logger = logging.getLogger(__name__)
 
+# The broker may be back, and the connection in the pool be one from before.
+ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
+
 
 def hand_out(tenant_id: UUID, run_id: UUID) -> None:
     """Wake a worker for a run. A broker that is away is no error: the sweep tries again."""
     try:
-        current_app.send_task("agents.advance", args=[str(tenant_id), str(run_id)])
+        current_app.send_task(
+            "agents.advance",
+            args=[str(tenant_id), str(run_id)],
+            retry=True,
+            retry_policy=ONCE_MORE,
+        )
     except OperationalError as error:
         logger.warning("run %s was not handed out: %s", run_id, type(error).__name__)

@@ -216,6 +216,8 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 6 * 3600,
     "socket_connect_timeout": 2,
+    # Who sends a task to a broker that is away is told at once, and does not wait for seconds.
+    "max_retries": 0,
 }
 CELERY_TASK_DEFAULT_QUEUE = "boxoffice"
 CELERY_TIMEZONE = "UTC"
