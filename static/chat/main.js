@@ -100,10 +100,11 @@ function talkPage() {
 
   async function refresh() {
     conversation.needsRefresh = false;
+    const asked = conversation.positions();
     try {
       const answer = await fetch(config.timeline, { headers: { Accept: "application/json" } });
       if (!answer.ok) throw new Error(String(answer.status));
-      conversation.load(await answer.json());
+      conversation.load(await answer.json(), asked);
       redraw();
     } catch {
       conversation.needsRefresh = true;

@@ -4,6 +4,8 @@
 // confirm is thrown away. `lastStep` says which steps the timeline holds already, so that events
 // that are seen again add nothing.
 
+// What becomes of an approved request when its call is over.
+const SETTLED = { succeeded: "executed", failed: "failed", unknown: "unknown" };
 const OVER = new Set(["succeeded", "partial", "failed", "cancelled"]);
 
 export class Conversation {
@@ -14,20 +16,22 @@ export class Conversation {
     this.handedOff = false;
   }
 
-  // Takes the server's timeline; keeps what is newer here.
-  load(timeline) {
-    const before = this.runs;
-    const unsaved = this.entries.filter((entry) => entry.kind === "message" && !entry.id);
+  // Takes the server's timeline. It was true when it was read: what events have told since then
+  // stays. `asked` holds each run's position at that time.
+  load(timeline, asked = {}) {
+    const before = { entries: this.entries, runs: this.runs };
     this.entries = [];
     this.runs = new Map();
     this.handedOff = Boolean(timeline.is_handed_off);
     for (const entry of timeline.entries) {
       if (entry.kind === "message") this.entries.push({ ...entry, key: `m:${entry.id}` });
-      else this.loadRun(entry, before.get(entry.run));
+      else this.loadRun(entry, before.runs.get(entry.run));
     }
-    const clientIds = new Set(timeline.entries.map((entry) => entry.client_id).filter(Boolean));
-    this.entries.push(...unsaved.filter((entry) => !clientIds.has(entry.client_id)));
-    for (const [id, run] of before) if (!this.runs.has(id)) this.keepRun(id, run);
+    for (const run of this.runs.values()) {
+      const old = before.runs.get(run.id);
+      if (old) this.keepNewer(run, old, asked[run.id] !== old.seq);
+    }
+    this.keepLater(before);
   }
 
   loadRun(entry, old) {
@@ -42,24 +46,39 @@ export class Conversation {
     run.step = Math.max(entry.last_step, old ? old.step : 0);
     run.handoff = entry.handoff;
     const segment = this.addSegment(run);
-    segment.parts = entry.parts.map((part) => ({ ...part, key: partKey(part) }));
-    if (old && !run.isOver) this.keepNewer(run, old);
+    segment.parts = entry.parts.map((part) => {
+      const key = partKey(part);
+      return newestOf({ ...part, key }, old ? this.part(old, key) : null);
+    });
   }
 
-  keepNewer(run, old) {
+  keepNewer(run, old, hasMoved) {
     const known = new Set(run.segments.flatMap((one) => one.parts.map((part) => part.key)));
     const newer = old.segments
       .flatMap((one) => one.parts)
       .filter((part) => part.step > run.lastStep && !known.has(part.key));
     run.segments.at(-1).parts.push(...newer);
+    if (run.isSettled) return;
     const last = run.segments.at(-1).parts.filter((part) => part.kind === "text").at(-1);
-    run.live = last && old.live.trim() && last.text.startsWith(old.live.trim()) ? "" : old.live;
-    if (OVER.has(old.state)) Object.assign(run, { state: old.state, isOver: true });
+    const isCommitted = old.live.trim() && last?.text.startsWith(old.live.trim());
+    run.live = isCommitted ? "" : old.live;
+    run.committed = old.committed;
+    if (old.isOver || hasMoved) Object.assign(run, { state: old.state, isOver: old.isOver });
   }
 
-  keepRun(id, run) {
-    this.runs.set(id, run);
-    run.segments.forEach((segment) => this.entries.push(segment));
+  // Ids rise with time: what is here and later than all that the server told of comes last.
+  keepLater(before) {
+    const ids = this.entries.map((entry) => entry.id ?? "");
+    const clientIds = new Set(this.entries.map((entry) => entry.client_id).filter(Boolean));
+    const lastId = ids.reduce((one, other) => (other > one ? other : one), "");
+    const isLater = (entry) => {
+      if (entry.kind === "run") return !this.runs.has(entry.run.id) && entry.run.id > lastId;
+      if (entry.client_id && clientIds.has(entry.client_id)) return false;
+      return !entry.id || (entry.id > lastId && !ids.includes(entry.id));
+    };
+    const later = before.entries.filter(isLater);
+    for (const entry of later) if (entry.kind === "run") this.runs.set(entry.run.id, entry.run);
+    this.entries.push(...later);
   }
 
   addSegment(run) {
@@ -194,6 +213,24 @@ function partKey(part) {
   return part.kind === "tool" ? `t:${part.call}` : `x:${part.step}`;
 }
 
+const RANK = { proposed: 0, gated: 1, running: 2, compensated: 4 };
+
+function rank(state) {
+  return RANK[state] ?? 3;
+}
+
+// A call only moves forward: of two views of it, the one that has seen more.
+function newestOf(part, old) {
+  if (!old || part.kind !== "tool") return part;
+  const newest = rank(old.state) > rank(part.state) ? { ...old, step: part.step } : part;
+  const isBehind = !part.approval || (part.approval.state === "pending" && old.approval?.state !== "pending");
+  newest.approval = old.approval && isBehind ? old.approval : part.approval;
+  if (newest.approval && old.approval?.isSent && newest.approval.state === "pending") {
+    newest.approval.isSent = true;
+  }
+  return newest;
+}
+
 function plain(text) {
   return text.replace(/\s+/g, " ").trim();
 }
@@ -225,6 +262,7 @@ const HANDLERS = {
   "tool.result"(conversation, run, event) {
     const part = conversation.toolPart(run, event);
     Object.assign(part, { state: event.state, summary: event.summary, data: event.data });
+    if (part.approval?.state === "approved") part.approval.state = SETTLED[event.state] ?? "approved";
     if (!run.isOver) run.state = "running";
   },
   "approval.requested"(conversation, run, event) {
