@@ -216,9 +216,15 @@ class Reader:
     """The one reader of a web process for all its sockets: a single blocking XREAD."""
 
     def __init__(self) -> None:
-        self._client = redis.asyncio.Redis.from_url(
-            settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=2, max_connections=16
+        # Many sockets may open at once: they wait for a connection instead of failing.
+        pool = redis.asyncio.BlockingConnectionPool.from_url(
+            settings.REDIS_URL,
+            socket_timeout=None,
+            socket_connect_timeout=2,
+            max_connections=16,
+            timeout=10,
         )
+        self._client = redis.asyncio.Redis.from_pool(pool)
         self._subscriptions: dict[str, set[Subscription]] = defaultdict(set)
         self._positions: dict[str, bytes] = {}
         self._changed = asyncio.Event()
