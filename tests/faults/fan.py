@@ -116,6 +116,7 @@ class Page:
         self._socket = self._sockets.enter_context(opening)
         self.runs: dict[str, Shown] = {}
         self.notices: list[Frame] = []
+        self.is_away = False
 
     def __enter__(self) -> Self:
         return self
@@ -149,6 +150,10 @@ class Page:
             self.runs.setdefault(frame["run"], Shown()).take(frame)
         else:
             self.notices.append(frame)
+            if frame["type"] == "stream.available":
+                self.is_away = False
+            elif frame.get("code") == "stream_unavailable":
+                self.is_away = True
         return frame
 
     def until(self, wanted: Callable[[Frame], bool], seconds: float = 30) -> Frame:
@@ -161,6 +166,11 @@ class Page:
     def until_notice(self, kind: str, seconds: float = 30) -> Frame:
         """Read on to a frame of a type."""
         return self.until(lambda frame: frame["type"] == kind, seconds)
+
+    def until_away(self, is_away: bool, seconds: float = 30) -> None:
+        """Read on until the page knows that live updates are away, or back."""
+        if self.is_away is not is_away:
+            self.until(lambda _: self.is_away is is_away, seconds)
 
     def until_text(self, run: str, pieces: int, seconds: float = 30) -> str:
         """Read on until so many pieces of text have come; what the page shows then."""
