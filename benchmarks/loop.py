@@ -15,7 +15,7 @@ import psycopg
 import uvloop
 from pydantic import Field
 
-from agents import checkpoints
+from agents import checkpoints, leases
 from agents.database import in_db
 from agents.llm.gateway import Gateway
 from agents.llm.turns import ModelRequest, ModelTurn, ProposedCall, Usage
@@ -177,7 +177,7 @@ async def _work(stage: Stage, runs: Sequence[Run], steps: int, clock: Clock) -> 
     with tenant_scope(stage.tenant.pk):
         for run in runs:
             clock.begun_at = time.perf_counter()
-            lease = await in_db(checkpoints.run_claim, run_id=run.pk, owner="benchmark")
+            lease = await in_db(leases.run_claim, run_id=run.pk, owner="benchmark")
             assert lease is not None
             model = cast(Gateway, ZeroModel(steps=steps, clock=clock))
             await Runner(lease=lease, gateway=model, publisher=publisher).run()

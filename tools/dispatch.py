@@ -17,15 +17,16 @@ from pydantic import ValidationError
 
 from approvals import services as approvals
 from boxoffice.common import crash
+from boxoffice.common.batch import Batch, loaded
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError
-from boxoffice.common.transitions import transition
+from boxoffice.common.transitions import transition, transition_add
 from boxoffice.common.types import JsonObject
 from tools import gates, guard, registry
 from tools.effects import UNREADABLE, context_of
 from tools.guard import Verdict
 from tools.models import CALL_MACHINE, CallState, Effect, ToolCall
-from tools.permissions import Caller, Grant, grant_of
+from tools.permissions import Caller, Grant, grant_ask, grant_of, grant_read
 from tools.spec import Risk, ToolSpec
 
 logger = logging.getLogger(__name__)
@@ -73,14 +74,19 @@ def call_run(*, call_id: UUID, caller: Caller, fence: Fence) -> CallReport:
 def _run(call_id: UUID, caller: Caller, fence: Fence) -> CallReport:
     started = time.monotonic()
     fence()
-    call = (
-        ToolCall.objects.select_for_update(of=("self",)).select_related("approval").get(pk=call_id)
+    batch = Batch()
+    batch.select(
+        ToolCall, "WHERE tenant_id = %s AND id = %s FOR UPDATE", [caller.tenant_id, call_id]
     )
+    grant_ask(batch, caller)
+    rows, grant_rows = batch.send()
+    (call,) = loaded(ToolCall, rows)
+    grant = grant_read(grant_rows)
     if call.state not in (CallState.PROPOSED, CallState.GATED):
         return CallReport(call=call, outcome=Outcome.DONE)
     if call.state == CallState.GATED:
-        return _after_gate(call, caller, started)
-    verdict = _verdict(call, call.arguments, grant_of(caller))
+        return _after_gate(call, caller, grant, started)
+    verdict = _verdict(call, call.arguments, grant)
     if verdict.effect is Effect.DENY:
         return _refuse(call, verdict, started)
     if verdict.effect in (Effect.CONFIRM, Effect.APPROVE):
@@ -113,15 +119,16 @@ def _gate(call: ToolCall, verdict: Verdict, caller: Caller, reason: str) -> bool
     _move(
         call,
         CallState.GATED,
-        approval=request,
+        approval_id=request.pk,
         verdict=verdict.effect,
         reason_code=verdict.code,
         policy_version=verdict.policy_version,
     )
+    call.approval = request
     return True
 
 
-def _after_gate(call: ToolCall, caller: Caller, started: float) -> CallReport:
+def _after_gate(call: ToolCall, caller: Caller, grant: Grant, started: float) -> CallReport:
     """A gated call once more: still waiting, refused by its human, or approved."""
     request = call.approval
     if request is None or request.state == "pending":
@@ -130,7 +137,7 @@ def _after_gate(call: ToolCall, caller: Caller, started: float) -> CallReport:
         gates.give_back(call, caller)
         return _finish(call, CallState.DENIED, started, error=gates.refusal(request))
     edited = request.edited_arguments
-    verdict = _verdict(call, call.arguments if edited is None else edited, grant_of(caller))
+    verdict = _verdict(call, call.arguments if edited is None else edited, grant)
     if verdict.effect is Effect.DENY:
         approvals.settle(request_id=request.pk, outcome="failed", detail=verdict.error)
         return _refuse(call, verdict, started)
@@ -166,17 +173,13 @@ def _refuse(call: ToolCall, verdict: Verdict, started: float) -> CallReport:
 
 def _execute(call: ToolCall, verdict: Verdict, caller: Caller, started: float) -> CallReport:
     spec, arguments = verdict.parts()
-    changes: dict[str, Any] = {"attempts": call.attempts + 1}
+    call.attempts += 1
     if not call.verdict:
-        changes |= {
-            "verdict": verdict.effect,
-            "reason_code": verdict.code,
-            "policy_version": verdict.policy_version,
-        }
-    _move(call, CallState.RUNNING, **changes)
+        call.verdict, call.reason_code = verdict.effect, verdict.code
+        call.policy_version = verdict.policy_version
     try:
         with transaction.atomic():
-            _limit_time(spec.timeout_s)
+            connection.limit_statements(spec.timeout_s)  # type: ignore[attr-defined]
             output = spec.run(context_of(call, caller), arguments)
             result = output.model_dump(mode="json")
     except BoxOfficeError as error:
@@ -195,7 +198,16 @@ def _execute(call: ToolCall, verdict: Verdict, caller: Caller, started: float) -
 
 def _over(call: ToolCall, state: CallState, started: float, **changes: Any) -> CallReport:
     """Store the outcome and, in the same transaction, that its approval has been used."""
-    report = _finish(call, state, started, **changes)
+    report = _finish(
+        call,
+        state,
+        started,
+        attempts=call.attempts,
+        verdict=call.verdict,
+        reason_code=call.reason_code,
+        policy_version=call.policy_version,
+        **changes,
+    )
     if call.approval is not None:
         approvals.settle(
             request_id=call.approval.pk,
@@ -215,13 +227,6 @@ def _with_decision(call: ToolCall, result: JsonObject) -> JsonObject:
     if request.edited_arguments is not None:
         decision["arguments_changed_to"] = request.edited_arguments
     return result | {"decision": decision}
-
-
-def _limit_time(seconds: float) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT set_config('statement_timeout', %s, true)", [str(int(seconds * 1000))]
-        )
 
 
 def _is_statement_timeout(error: DatabaseError) -> bool:
@@ -254,8 +259,11 @@ def _finish(call: ToolCall, state: CallState, started: float, **changes: Any) ->
 
 def _move(call: ToolCall, state: CallState, **changes: Any) -> None:
     """One guarded move of a row that this transaction has locked, mirrored on the instance."""
-    moved = transition(ToolCall.objects.filter(pk=call.pk), CALL_MACHINE, state, **changes)
-    if moved != 1:
+    batch = Batch()
+    where = {"tenant_id": call.tenant_id, "id": call.pk}
+    transition_add(batch, ToolCall, CALL_MACHINE, state, where=where, changes=changes)
+    (moved,) = batch.send()
+    if moved.count != 1:
         raise RuntimeError(f"Tool call {call.pk} could not become {state}.")
     for name, value in {"state": state, **changes}.items():
         setattr(call, name, value)

@@ -37,12 +37,33 @@ def calls_propose(
     conversation_id: UUID,
     key_prefix: str,
 ) -> list[ToolCall]:
-    """Write one row per proposed call, in order, in the caller's transaction.
+    """Write one row per proposed call, in order, in the caller's transaction; see ``drafts``."""
+    rows = calls_draft(
+        caller=caller,
+        proposals=proposals,
+        origin=origin,
+        run_id=run_id,
+        conversation_id=conversation_id,
+        key_prefix=key_prefix,
+    )
+    return list(ToolCall.objects.bulk_create(rows))
+
+
+def calls_draft(
+    *,
+    caller: Caller,
+    proposals: Sequence[Proposal],
+    origin: str,
+    run_id: UUID,
+    conversation_id: UUID,
+    key_prefix: str,
+) -> list[ToolCall]:
+    """One row per proposed call, in order, still to be written.
 
     The idempotency keys are ``<key_prefix>:<index>``: a model that repeats a call id gets no
     second effect out of it.
     """
-    rows = [
+    return [
         _row(
             caller=caller,
             proposal=proposal,
@@ -53,7 +74,6 @@ def calls_propose(
         )
         for index, proposal in enumerate(proposals)
     ]
-    return list(ToolCall.objects.bulk_create(rows))
 
 
 def _row(

@@ -76,9 +76,7 @@ def _preview(spec: ToolSpec, context: ToolContext, arguments: ToolInput) -> Json
         raise
     except Exception as error:
         logger.exception("preview of %s failed", spec.name)
-        raise PreviewFailed(
-            "What this would change cannot be shown; nobody is asked."
-        ) from error
+        raise PreviewFailed("What this would change cannot be shown; nobody is asked.") from error
 
 
 def binding_hash(spec: ToolSpec, arguments: ToolInput, preview: JsonObject | None) -> str:

@@ -26,8 +26,20 @@ class CallState(models.TextChoices):
 CALL_MACHINE = machine(
     "state",
     {
-        CallState.PROPOSED: {CallState.DENIED, CallState.GATED, CallState.RUNNING},
-        CallState.GATED: {CallState.DENIED, CallState.RUNNING},
+        # A local effect commits together with its result: nobody ever sees such a call running.
+        CallState.PROPOSED: {
+            CallState.DENIED,
+            CallState.GATED,
+            CallState.RUNNING,
+            CallState.SUCCEEDED,
+            CallState.FAILED,
+        },
+        CallState.GATED: {
+            CallState.DENIED,
+            CallState.RUNNING,
+            CallState.SUCCEEDED,
+            CallState.FAILED,
+        },
         CallState.RUNNING: {CallState.SUCCEEDED, CallState.FAILED, CallState.UNKNOWN},
         CallState.UNKNOWN: {CallState.SUCCEEDED, CallState.FAILED},
         CallState.SUCCEEDED: {CallState.COMPENSATED},

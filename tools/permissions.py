@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from boxoffice.tenancy.models import Membership, Tier
+from boxoffice.common.batch import Answer, Batch
 from boxoffice.tenancy.principals import ANONYMOUS
 from tools import registry
 from tools.spec import Risk, ToolSpec
@@ -36,21 +36,37 @@ class Grant:
 NO_GRANT = Grant(role="none", tools=frozenset(), can_approve_human=False)
 
 
+_OF_MEMBER = """
+SELECT m.role, t.tools, t.can_approve_human FROM tenancy_membership m
+JOIN tenancy_tier t ON t.id = m.tier_id JOIN tenancy_user u ON u.id = m.user_id
+WHERE m.tenant_id = %s AND m.user_id = %s AND m.is_active AND u.is_active LIMIT 1
+"""
+_OF_VISITOR = """
+SELECT %s, tools, can_approve_human FROM tenancy_tier
+WHERE tenant_id = %s AND is_anonymous LIMIT 1
+"""
+
+
 def grant_of(caller: Caller) -> Grant:
     """The caller's grant now; ``NO_GRANT`` when the membership is gone. One query, in scope."""
+    batch = Batch()
+    grant_ask(batch, caller)
+    return grant_read(*batch.send())
+
+
+def grant_ask(batch: Batch, caller: Caller) -> None:
+    """Add the question for the caller's grant to a batch; ``grant_read`` reads the answer."""
     if caller.user_id is None:
-        tier = Tier.objects.filter(is_anonymous=True).first()
-        return NO_GRANT if tier is None else _grant(ANONYMOUS, tier)
-    membership = (
-        Membership.objects.filter(user_id=caller.user_id, is_active=True, user__is_active=True)
-        .select_related("tier")
-        .first()
-    )
-    return NO_GRANT if membership is None else _grant(membership.role, membership.tier)
+        batch.add(_OF_VISITOR, [ANONYMOUS, caller.tenant_id])
+    else:
+        batch.add(_OF_MEMBER, [caller.tenant_id, caller.user_id])
 
 
-def _grant(role: str, tier: Tier) -> Grant:
-    return Grant(role=role, tools=frozenset(tier.tools), can_approve_human=tier.can_approve_human)
+def grant_read(answer: Answer) -> Grant:
+    """The grant that a batch has answered with."""
+    for role, tools, can_approve_human in answer.rows:
+        return Grant(role=role, tools=frozenset(tools), can_approve_human=can_approve_human)
+    return NO_GRANT
 
 
 def is_granted(spec: ToolSpec, grant: Grant) -> bool:

@@ -90,6 +90,7 @@ class ToolSpec:
     owner: str = "ticketing"
     timeout_s: float = 10.0
     version: str = field(init=False, default="")
+    offer: JsonObject = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Fix the version: a hash over everything that a reviewer or a model relies on."""
@@ -103,6 +104,8 @@ class ToolSpec:
         ]
         digest = hashlib.sha256(json.dumps(contract, sort_keys=True).encode()).hexdigest()
         object.__setattr__(self, "version", digest[:16])
+        offer = {"name": self.name, "description": self.description}
+        object.__setattr__(self, "offer", offer | {"input_schema": self.input_schema()})
 
     @property
     def is_read(self) -> bool:
@@ -117,12 +120,8 @@ class ToolSpec:
         return schema
 
     def as_model_tool(self) -> JsonObject:
-        """The tool as the Messages API wants it."""
-        return {
-            "name": self.name,
-            "description": self.description,
-            "input_schema": self.input_schema(),
-        }
+        """The tool as the Messages API wants it: made once, not to be changed."""
+        return self.offer
 
 
 def _without_titles(node: Any) -> Any:

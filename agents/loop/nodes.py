@@ -15,7 +15,7 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 from django.utils.translation import override
 
-from agents import checkpoints
+from agents import checkpoints, leases
 from agents.context.history import call_data, flattened
 from agents.context.prompt import system_prompt
 from agents.database import in_db
@@ -163,7 +163,7 @@ class RunTools:
         state = runner.state
         was_over = call.state not in (CallState.PROPOSED, CallState.GATED)
         is_read = dispatch.is_read(call.tool)
-        fence = partial(checkpoints.fence_read if is_read else checkpoints.fence, state.lease)
+        fence = partial(leases.fence_read if is_read else leases.fence, state.lease)
         refusal = self._refusal(runner, index, call)
         if refusal is not None and call.state == CallState.PROPOSED:
             code, message, hint = refusal

@@ -5,8 +5,8 @@ import logging
 from enum import StrEnum
 
 from agents import checkpoints
-from agents.checkpoints import Lease, LeaseLost, StopRequested
 from agents.database import in_db
+from agents.leases import Lease, LeaseLost, StopRequested
 from agents.llm.gateway import Gateway
 from agents.loop.events import run_finished, run_started, text_delta
 from agents.loop.nodes import Node, first_node, joined, sentence

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agents.checkpoints import Lease
 from agents.context.history import History, add_human, add_run
 from agents.context.prompt import Setting
+from agents.leases import Lease
 from agents.models import Conversation, Message, Run, Speaker, Step, StepKind
 from agents.selectors import runs_of
 from boxoffice.billing.selectors import spent_today_micros

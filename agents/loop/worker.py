@@ -16,7 +16,7 @@ import uvloop
 from django.conf import settings
 from django.db import DatabaseError
 
-from agents import checkpoints
+from agents import leases
 from agents.database import in_db
 from agents.llm.gateway import Gateway
 from agents.loop.runner import Interruption, Runner
@@ -68,7 +68,7 @@ class WorkerRuntime:
         if self._is_draining or run_id in self._live:
             return
         with tenant_scope(tenant_id):
-            lease = await in_db(checkpoints.run_claim, run_id=run_id, owner=self.owner)
+            lease = await in_db(leases.run_claim, run_id=run_id, owner=self.owner)
             if lease is None:
                 return
             runner = Runner(lease=lease, gateway=self._gateway, publisher=self._publisher)
@@ -95,7 +95,7 @@ class WorkerRuntime:
 
     async def _beat(self) -> None:
         asked = dict(self._live)
-        beats = await in_db(checkpoints.heartbeat, owner=self.owner, run_ids=list(asked))
+        beats = await in_db(leases.heartbeat, owner=self.owner, run_ids=list(asked))
         held = {beat.run_id: beat for beat in beats}
         for run_id, runner in asked.items():
             if self._live.get(run_id) is not runner:

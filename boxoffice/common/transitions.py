@@ -9,6 +9,8 @@ from typing import Any
 
 from django.db import models
 
+from boxoffice.common.batch import Batch
+
 
 class IllegalMove(Exception):
     """A move that the machine does not have: a mistake in the code, never a race."""
@@ -61,3 +63,20 @@ def transition[M: models.Model](
     if not sources:
         raise IllegalMove(f"{machine.field}: no move leads from {only_from or 'anywhere'} to {to}")
     return rows.filter(**{f"{machine.field}__in": sources}).update(**{machine.field: to}, **changes)
+
+
+def transition_add(
+    batch: Batch,
+    model: type[models.Model],
+    machine: Machine,
+    to: str,
+    *,
+    where: Mapping[str, Any],
+    changes: Mapping[str, Any],
+) -> None:
+    """Add a guarded move to a batch; the count of its answer says how many rows moved."""
+    batch.update(
+        model,
+        changes={machine.field: to, **changes},
+        where={**where, machine.field: machine.sources(to)},
+    )

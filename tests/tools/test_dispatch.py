@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import connection
 
-from agents.checkpoints import LeaseLost
+from agents.leases import LeaseLost
 from boxoffice.tenancy.models import Tier
 from tests.support.cast import Cast, arena
 from tools import dispatch, effects, registry

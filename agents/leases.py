@@ -1,0 +1,208 @@
+"""A worker's hold on a run: taken, renewed, and named by every write.
+
+A write names its epoch and fails with ``LeaseLost`` when the run has been claimed anew, so a
+worker that was thought dead can commit nothing more.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError, connection, transaction
+from django.db.models import F, Model
+from django.db.models.functions import Now
+
+from agents.models import RUN_MACHINE, Run, RunState, Step, StepKind
+from boxoffice.common import crash
+from boxoffice.common.batch import Answer, Batch, Plus
+from boxoffice.common.transitions import transition
+from boxoffice.common.types import JsonObject
+
+
+class LeaseLost(Exception):
+    """The run belongs to another worker, or to nobody, by now."""
+
+
+class StopRequested(Exception):
+    """The fan has stopped the run: nothing more is begun."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Lease:
+    """A worker's hold on a run. ``seq`` is the newest committed step's number."""
+
+    run_id: UUID
+    tenant_id: UUID
+    conversation_id: UUID
+    epoch: int
+    seq: int
+    event_seq: int
+    worked_since: float
+
+    def worked_ms(self) -> int:
+        """Milliseconds of work since the last commit; counting starts anew."""
+        started, self.worked_since = self.worked_since, time.monotonic()
+        return int((self.worked_since - started) * 1000)
+
+
+def lease_end() -> Any:
+    """The end of a lease that begins or is renewed now, by the database's clock."""
+    return Now() + timedelta(seconds=settings.LEASE_SECONDS)
+
+
+def run_claim(*, run_id: UUID, owner: str) -> Lease | None:
+    """Take a queued run; ``None`` if it is not there to be taken (anymore).
+
+    Also ``None`` while another run of the conversation is at work: the sweep hands it out later.
+    """
+    rows = Run.objects.filter(pk=run_id, cancel_requested_at=None)
+    try:
+        with transaction.atomic():
+            taken = transition(
+                rows,
+                RUN_MACHINE,
+                RunState.RUNNING,
+                lease_owner=owner,
+                lease_epoch=F("lease_epoch") + 1,
+                lease_until=lease_end(),
+            )
+    except IntegrityError:
+        return None
+    if not taken:
+        return None
+    crash.point("claimed")
+    run = Run.objects.get(pk=run_id)
+    return Lease(
+        run_id=run.pk,
+        tenant_id=run.tenant_id,
+        conversation_id=run.conversation_id,
+        epoch=run.lease_epoch,
+        seq=run.last_seq,
+        event_seq=run.event_seq,
+        worked_since=time.monotonic(),
+    )
+
+
+def held(lease: Lease) -> Any:
+    return Run.objects.filter(pk=lease.run_id, lease_epoch=lease.epoch, state=RunState.RUNNING)
+
+
+_FENCE = """
+SELECT cancel_requested_at FROM agents_run
+WHERE tenant_id = %s AND id = %s AND lease_epoch = %s AND state = 'running'
+"""
+
+
+def fence(lease: Lease) -> None:
+    """For a write by a tool: the run is held until the transaction ends.
+
+    Raises ``LeaseLost``, or ``StopRequested`` when the fan has stopped the run.
+    """
+    for (cancel_requested_at,) in _fence(lease, "FOR NO KEY UPDATE"):
+        if cancel_requested_at is not None:
+            raise StopRequested(str(lease.run_id))
+
+
+def fence_read(lease: Lease) -> None:
+    """For a read: as ``fence``, without holding the row."""
+    _fence(lease, "")
+
+
+def _fence(lease: Lease, lock: str) -> list[tuple[Any, ...]]:
+    batch = Batch()
+    batch.add(_FENCE + lock, [lease.tenant_id, lease.run_id, lease.epoch])
+    (answer,) = batch.send()
+    if not answer.rows:
+        raise LeaseLost(str(lease.run_id))
+    return answer.rows
+
+
+def append(
+    lease: Lease,
+    kind: StepKind,
+    content: JsonObject,
+    *,
+    about: Mapping[str, Any] | None = None,
+    counters: Mapping[str, Any] | None = None,
+    rows: Iterable[Model] = (),
+    then: Batch | None = None,
+) -> list[Answer]:
+    """Move the run's counters, and add its next step and the ``rows`` that belong to it.
+
+    All in one message, in which ``then`` follows; its answers are returned. Raises ``LeaseLost``.
+    """
+    seq = lease.seq + 1
+    batch = Batch()
+    batch.update(
+        Run,
+        changes={
+            "last_seq": seq,
+            "event_seq": lease.event_seq,
+            "worked_ms": Plus(lease.worked_ms()),
+            **(counters or {}),
+        },
+        where={
+            "tenant_id": lease.tenant_id,
+            "id": lease.run_id,
+            "lease_epoch": lease.epoch,
+            "state": RunState.RUNNING,
+        },
+    )
+    for row in rows:
+        batch.insert(row)
+    batch.insert(
+        Step(
+            tenant_id=lease.tenant_id,
+            run_id=lease.run_id,
+            seq=seq,
+            epoch=lease.epoch,
+            kind=kind,
+            content=content,
+            **(about or {}),
+        )
+    )
+    count = len(batch)
+    if then is not None:
+        batch.extend(then)
+    try:
+        answers = batch.send()
+    except IntegrityError as error:
+        if _is_fenced(error):
+            raise LeaseLost(str(lease.run_id)) from None
+        raise
+    if not answers[0].count:
+        raise LeaseLost(str(lease.run_id))
+    lease.seq = seq
+    return answers[count:]
+
+
+def _is_fenced(error: IntegrityError) -> bool:
+    """Whether the step was refused because its epoch is over."""
+    context = getattr(getattr(error.__cause__, "diag", None), "context", None)
+    return "agents_step_fence" in (context or "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """What a heartbeat found of one run."""
+
+    run_id: UUID
+    epoch: int
+    is_cancelled: bool
+
+
+def heartbeat(*, owner: str, run_ids: Sequence[UUID]) -> list[Beat]:
+    """Renew the leases that are still this worker's, in one statement; what is missing is lost."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE agents_run SET lease_until = now() + make_interval(secs => %s) "
+            "WHERE id = ANY(%s) AND lease_owner = %s AND state = 'running' "
+            "RETURNING id, lease_epoch, cancel_requested_at IS NOT NULL",
+            [settings.LEASE_SECONDS, list(run_ids), owner],
+        )
+        rows = cursor.fetchall()
+    return [Beat(run_id=row[0], epoch=row[1], is_cancelled=row[2]) for row in rows]
