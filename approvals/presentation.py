@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from approvals.models import ApprovalRequest
+from approvals.wording import spoken, value_words
 from boxoffice.common.types import JsonObject
 
 _SPOKEN = {"summary", "before", "after", "warnings", "undo"}
@@ -12,16 +13,12 @@ _SPOKEN = {"summary", "before", "after", "warnings", "undo"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One field of a preview, before and after."""
+    """One field of a preview, before and after; ``is_changed``: the action touches it."""
 
     name: str
     before: str
     after: str
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether the action touches it."""
-        return self.before != self.after
+    is_changed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +35,10 @@ def changes_of(preview: JsonObject | None) -> list[Change]:
     names = list(dict.fromkeys([*before, *after]))
     return [
         Change(
-            name=name,
-            before=text_of(before[name]) if name in before else "",
-            after=text_of(after[name]) if name in after else "",
+            name=spoken(name),
+            before=_in_words(name, before[name]) if name in before else "",
+            after=_in_words(name, after[name]) if name in after else "",
+            is_changed=(name in before, before.get(name)) != (name in after, after.get(name)),
         )
         for name in names
     ]
@@ -54,11 +52,15 @@ def warnings_of(preview: JsonObject | None) -> list[str]:
 
 def extras_of(preview: JsonObject | None) -> list[Field]:
     """What else the preview says."""
-    return fields_of({k: v for k, v in (preview or {}).items() if k not in _SPOKEN})
+    return [
+        Field(name=spoken(name), value=_in_words(name, value))
+        for name, value in (preview or {}).items()
+        if name not in _SPOKEN
+    ]
 
 
 def fields_of(values: JsonObject) -> list[Field]:
-    """The members of an object as text."""
+    """The members of an object as text, exactly as they are."""
     return [Field(name=name, value=text_of(value)) for name, value in values.items()]
 
 
@@ -74,6 +76,11 @@ def text_of(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return ", ".join(value)
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _in_words(name: str, value: Any) -> str:
+    words = value_words(name, value)
+    return text_of(value) if words is None else words
 
 
 def _object(preview: JsonObject | None, name: str) -> JsonObject:
