@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import django
+import pytest
 
 from boxoffice.config.devstack import start_postgres, start_valkey
 
@@ -42,6 +43,17 @@ def _prepare_environment() -> None:
     os.environ["DEBUG"] = "1"
     os.environ["SECRET_KEY"] = secrets.token_urlsafe(40)
     os.environ["DJANGO_SETTINGS_MODULE"] = "boxoffice.config.settings"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Let each process of a parallel run start servers of its own.
+
+    They inherit this environment, and pytest-django would read the settings from it before their
+    own conftest runs: all would share this process's database and broker.
+    """
+    for name in ("DJANGO_SETTINGS_MODULE", "DATABASE_URL", "REDIS_URL", "BOXOFFICE_HOME"):
+        os.environ.pop(name, None)
 
 
 _prepare_environment()
