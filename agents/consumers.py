@@ -10,6 +10,7 @@ from uuid import UUID
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.layers import get_channel_layer
+from django.db import DatabaseError
 from django.utils.translation import gettext as _
 from redis import RedisError
 
@@ -185,7 +186,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         while True:
             try:
                 await self._hear()
-            except (RedisError, OSError) as error:
+            except (RedisError, OSError, DatabaseError) as error:
                 logger.info("notices cannot be heard: %s", type(error).__name__)
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -232,6 +233,8 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             except NotFound:
                 await self.close(NOT_YOURS)
                 return
+            except DatabaseError as error:  # whoever ended here would never look again
+                logger.warning("a conversation was not looked at: %s", type(error).__name__)
 
     async def _heal(self, glance: Glance) -> None:
         for message_id in glance.messages:

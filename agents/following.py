@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import redis
 import redis.asyncio
 from django.conf import settings
+from django.db import DatabaseError
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -122,15 +123,22 @@ class RunFollower:
             self._limit.reschedule(asyncio.get_running_loop().time() + END_GRACE_SECONDS)
 
     async def run(self) -> None:
-        """Forward until the end."""
+        """Forward until the end, over every failure of the stream and of the database."""
         while not self.is_done:
             try:
-                await self._follow()
-            except (redis.RedisError, OSError) as error:
-                logger.info("run %s cannot be followed: %s", self.run_id, type(error).__name__)
-                await self._on_away()
-                await self._tell_end()
+                await self._follow_or_look()
+            except DatabaseError as error:
+                logger.warning("run %s cannot be followed: %s", self.run_id, type(error).__name__)
+            if not self.is_done:
                 await asyncio.sleep(RETRY_SECONDS)
+
+    async def _follow_or_look(self) -> None:
+        try:
+            await self._follow()
+        except (redis.RedisError, OSError) as error:
+            logger.info("run %s cannot be followed: %s", self.run_id, type(error).__name__)
+            await self._on_away()
+            await self._tell_end()
 
     async def _follow(self) -> None:
         async with AsyncExitStack() as stack:

@@ -117,14 +117,16 @@ class ChatSession:
         conversation = selectors.conversation_get(
             principal=self._who(), conversation_id=self.conversation_id
         )
-        since, self._seen_at = self._seen_at - OVERLAP, now()
+        since, looked_at = self._seen_at - OVERLAP, now()
         said = selectors.messages_of(conversation).filter(created_at__gte=since)
         over = Run.objects.filter(pk__in=list(followed)).exclude(state__in=selectors.UNFINISHED)
-        return Glance(
+        seen = Glance(
             unfinished=list(selectors.unfinished_runs(conversation).values_list("pk", flat=True)),
             over=list(over.values_list("pk", flat=True)),
             messages=list(said.exclude(speaker=Speaker.ASSISTANT).values_list("pk", flat=True)),
         )
+        self._seen_at = looked_at  # a glance that failed has seen nothing
+        return seen
 
     def _message(self, message_id: UUID) -> JsonObject | None:
         message = Message.objects.filter(
