@@ -13,10 +13,9 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from agents import signals
-from agents.leases import Lease, LeaseLost, append, held
+from agents.leases import Lease, LeaseLost, append, leave_add
 from agents.llm.turns import ModelTurn
 from agents.models import (
-    RUN_MACHINE,
     Conversation,
     Message,
     Run,
@@ -29,12 +28,11 @@ from boxoffice.billing.services import usage_entry
 from boxoffice.common import crash
 from boxoffice.common.batch import Answer, Batch, Plus
 from boxoffice.common.clock import now
-from boxoffice.common.transitions import transition
 from boxoffice.common.types import JsonObject
 from tools import dispatch
 from tools.effects import Proposal, calls_draft
 from tools.models import ToolCall
-from tools.permissions import Caller
+from tools.permissions import Caller, Grant, grant_ask, grant_read
 
 
 def _model_step(
@@ -93,15 +91,21 @@ def model_commit(
     return calls, cost_micros
 
 
-def results_commit(*, lease: Lease, call_ids: Sequence[UUID]) -> list[JsonObject]:
-    """The results of a turn's calls, and the messages that came meanwhile (returned)."""
+def results_commit(
+    *, lease: Lease, caller: Caller, call_ids: Sequence[UUID]
+) -> tuple[list[JsonObject], Grant]:
+    """The results of a turn's calls, and the messages that came meanwhile.
+
+    Returns these messages, and what the caller may be offered now.
+    """
     with transaction.atomic():
         content = {"calls": [str(call_id) for call_id in call_ids]}
-        (waiting,) = append(lease, StepKind.RESULTS, content, then=_waiting(lease))
+        then = _ask(lease, caller)
+        waiting, grant = append(lease, StepKind.RESULTS, content, then=then)
         taken = _take_messages(lease, waiting)
         crash.point("results_open")
     crash.point("results_committed")
-    return taken
+    return taken, grant_read(grant)
 
 
 _WAITING = """
@@ -111,10 +115,11 @@ ORDER BY id FOR UPDATE
 """
 
 
-def _waiting(lease: Lease) -> Batch:
-    """The question for the messages that came for this run and were not taken up."""
+def _ask(lease: Lease, caller: Caller) -> Batch:
+    """Ask for the messages that were not taken up, and for the caller's grant."""
     batch = Batch()
     batch.add(_WAITING, [lease.tenant_id, lease.run_id])
+    grant_ask(batch, caller)
     return batch
 
 
@@ -172,21 +177,23 @@ def _pass_on(lease: Lease) -> None:
 
 def answer_commit(
     *, lease: Lease, caller: Caller, model: str, turn: ModelTurn, answer: str
-) -> list[JsonObject]:
+) -> tuple[list[JsonObject], Grant]:
     """The last turn: its step, the answer, the end of the run, at once.
 
-    A message that came meanwhile keeps the run going instead: its text is returned, and nothing
-    has ended. The conversation is locked, as it is when a message is posted.
+    A message that came meanwhile keeps the run going instead: its text is returned, with what the
+    caller may be offered now, and nothing has ended. The conversation is locked, as it is when a
+    message is posted.
     """
     with transaction.atomic():
         _lock_conversation(lease)
-        _, _, (waiting,) = _model_step(lease, caller, model, turn, then=_waiting(lease))
+        then = _ask(lease, caller)
+        _, _, (waiting, grant) = _model_step(lease, caller, model, turn, then=then)
         taken = _take_messages(lease, waiting)
         if not taken:
             _end(lease, RunState.SUCCEEDED, answer, {})
         crash.point("answer_open")
     crash.point("answer_committed")
-    return taken
+    return taken, grant_read(grant)
 
 
 def run_end(
@@ -235,14 +242,18 @@ def _end(
         is_partial=state != RunState.SUCCEEDED,
         taken_at=now(),
     )
-    append(
+    then = Batch()
+    leave_add(then, lease, state, finished_at=now())
+    (moved,) = append(
         lease,
         StepKind.FINAL,
         {"state": state, "answer": answer, **content},
         counters={"error": error},
         rows=[said] if answer else [],
+        then=then,
     )
-    _leave(lease, state, finished_at=now())
+    if not moved.count:
+        raise LeaseLost(str(lease.run_id))
 
 
 def _lock_conversation(lease: Lease) -> None:
@@ -280,6 +291,8 @@ def run_release(*, lease: Lease) -> None:
 
 
 def _leave(lease: Lease, state: RunState, **changes: Any) -> None:
-    moved = transition(held(lease), RUN_MACHINE, state, lease_owner="", lease_until=None, **changes)
-    if not moved:
+    batch = Batch()
+    leave_add(batch, lease, state, **changes)
+    (moved,) = batch.send()
+    if not moved.count:
         raise LeaseLost(str(lease.run_id))

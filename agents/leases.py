@@ -7,20 +7,19 @@ worker that was thought dead can commit nothing more.
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
-from django.db.models import F, Model
-from django.db.models.functions import Now
+from django.db.models import Model
 
 from agents.models import RUN_MACHINE, Run, RunState, Step, StepKind
 from boxoffice.common import crash
-from boxoffice.common.batch import Answer, Batch, Plus
-from boxoffice.common.transitions import transition
+from boxoffice.common.batch import Answer, Batch, FromNow, Plus
+from boxoffice.common.transitions import transition_add
 from boxoffice.common.types import JsonObject
+from boxoffice.tenancy.scope import current_tenant_id
 
 
 class LeaseLost(Exception):
@@ -49,46 +48,68 @@ class Lease:
         return int((self.worked_since - started) * 1000)
 
 
-def lease_end() -> Any:
-    """The end of a lease that begins or is renewed now, by the database's clock."""
-    return Now() + timedelta(seconds=settings.LEASE_SECONDS)
+_CLAIMED = """
+SELECT conversation_id, lease_epoch, last_seq, event_seq FROM agents_run
+WHERE tenant_id = %s AND id = %s
+"""
 
 
 def run_claim(*, run_id: UUID, owner: str) -> Lease | None:
-    """Take a queued run; ``None`` if it is not there to be taken (anymore).
+    """Take a queued run of the open tenant; ``None`` if it is not there to be taken (anymore).
 
     Also ``None`` while another run of the conversation is at work: the sweep hands it out later.
     """
-    rows = Run.objects.filter(pk=run_id, cancel_requested_at=None)
+    tenant_id = current_tenant_id()
+    batch = Batch()
+    transition_add(
+        batch,
+        Run,
+        RUN_MACHINE,
+        RunState.RUNNING,
+        where={"tenant_id": tenant_id, "id": run_id, "cancel_requested_at": None},
+        changes={
+            "lease_owner": owner,
+            "lease_epoch": Plus(1),
+            "lease_until": FromNow(settings.LEASE_SECONDS),
+        },
+    )
+    batch.add(_CLAIMED, [tenant_id, run_id])
     try:
         with transaction.atomic():
-            taken = transition(
-                rows,
-                RUN_MACHINE,
-                RunState.RUNNING,
-                lease_owner=owner,
-                lease_epoch=F("lease_epoch") + 1,
-                lease_until=lease_end(),
-            )
+            taken, found = batch.send()
     except IntegrityError:
         return None
-    if not taken:
+    if not taken.count:
         return None
     crash.point("claimed")
-    run = Run.objects.get(pk=run_id)
+    ((conversation_id, epoch, seq, event_seq),) = found.rows
     return Lease(
-        run_id=run.pk,
-        tenant_id=run.tenant_id,
-        conversation_id=run.conversation_id,
-        epoch=run.lease_epoch,
-        seq=run.last_seq,
-        event_seq=run.event_seq,
+        run_id=run_id,
+        tenant_id=tenant_id,
+        conversation_id=conversation_id,
+        epoch=epoch,
+        seq=seq,
+        event_seq=event_seq,
         worked_since=time.monotonic(),
     )
 
 
-def held(lease: Lease) -> Any:
-    return Run.objects.filter(pk=lease.run_id, lease_epoch=lease.epoch, state=RunState.RUNNING)
+def held(lease: Lease) -> dict[str, Any]:
+    """What the run's row is like as long as the lease holds, for ``Batch.update``."""
+    return {
+        "tenant_id": lease.tenant_id,
+        "id": lease.run_id,
+        "lease_epoch": lease.epoch,
+        "state": RunState.RUNNING,
+    }
+
+
+def leave_add(batch: Batch, lease: Lease, state: RunState, **changes: Any) -> None:
+    """Add the end of the lease to a batch; the answer's count is 0 if it was lost before."""
+    where = held(lease)
+    del where["state"]
+    given_up = {"lease_owner": "", "lease_until": None, **changes}
+    transition_add(batch, Run, RUN_MACHINE, state, where=where, changes=given_up)
 
 
 _FENCE = """
@@ -145,12 +166,7 @@ def append(
             "worked_ms": Plus(lease.worked_ms()),
             **(counters or {}),
         },
-        where={
-            "tenant_id": lease.tenant_id,
-            "id": lease.run_id,
-            "lease_epoch": lease.epoch,
-            "state": RunState.RUNNING,
-        },
+        where=held(lease),
     )
     for row in rows:
         batch.insert(row)

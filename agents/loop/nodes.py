@@ -31,7 +31,7 @@ from agents.models import RunState as State
 from boxoffice.common.clock import now
 from tools import dispatch
 from tools.models import CallState, ToolCall
-from tools.permissions import grant_of, offered_tools
+from tools.permissions import offered_tools
 
 if TYPE_CHECKING:
     from agents.loop.runner import Runner
@@ -71,8 +71,8 @@ class CallModel:
     async def _request(self, runner: Runner) -> ModelRequest:
         state = runner.state
         messages = state.history.messages
-        grant = await in_db(grant_of, state.caller)
-        tools = [] if state.is_last_step else [s.as_model_tool() for s in offered_tools(grant)]
+        offered = offered_tools(state.grant)
+        tools = [] if state.is_last_step else [spec.as_model_tool() for spec in offered]
         return ModelRequest(
             model=state.model,
             system=system_prompt(state.setting, now()),
@@ -97,13 +97,13 @@ class CallModel:
         runner.emit(step_committed(state.lease.seq, "model"))
         for call in calls:
             runner.emit(tool_proposed(call))
-        return RunTools()
+        return RunTools(proposed=tuple(calls))
 
     async def _answer(self, runner: Runner, turn: ModelTurn) -> CallModel | None:
         state = runner.state
         text = turn.text.strip() or sentence(runner, "empty")
         answer = state.answer(text)
-        taken = await in_db(
+        taken, state.grant = await in_db(
             checkpoints.answer_commit,
             lease=state.lease,
             caller=state.caller,
@@ -125,12 +125,17 @@ class CallModel:
 
 @dataclass(frozen=True, slots=True)
 class RunTools:
-    """Run the calls of the newest turn: reads side by side, writes one after another."""
+    """Run the calls of the newest turn: reads side by side, writes one after another.
+
+    ``proposed`` are those calls as they were just written; else they are read.
+    """
+
+    proposed: tuple[ToolCall, ...] = ()
 
     async def run(self, runner: Runner) -> CallModel | Wait | Stop:
         """Commit each call, then all results as one step."""
         state = runner.state
-        rows = await in_db(partial(_open_calls, state.open_calls))
+        rows = list(self.proposed) or await in_db(_open_calls, state.open_calls)
         stuck = any(state.failures[c.tool, c.args_hash] > MAX_SAME_FAILURES for c in rows)
         if stuck and all(c.state == CallState.PROPOSED for c in rows):
             return Stop(handoff="same_failure")
@@ -200,8 +205,11 @@ class RunTools:
 
     async def _results(self, runner: Runner, calls: list[ToolCall]) -> CallModel:
         state = runner.state
-        taken = await in_db(
-            checkpoints.results_commit, lease=state.lease, call_ids=[call.pk for call in calls]
+        taken, state.grant = await in_db(
+            checkpoints.results_commit,
+            lease=state.lease,
+            caller=state.caller,
+            call_ids=[call.pk for call in calls],
         )
         for call in calls:
             state.count_failure(call)

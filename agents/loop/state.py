@@ -8,12 +8,11 @@ from uuid import UUID
 from agents.context.history import History, add_human, add_run
 from agents.context.prompt import Setting
 from agents.leases import Lease
-from agents.models import Conversation, Message, Run, Speaker, Step, StepKind
-from agents.selectors import runs_of
-from boxoffice.billing.selectors import spent_today_micros
-from boxoffice.tenancy.models import Tenant, Tier
+from agents.models import Message, Run, Step, StepKind
+from boxoffice.billing.selectors import spent_today_ask, spent_today_read
+from boxoffice.common.batch import Batch, loaded
 from tools.models import CallState, ToolCall
-from tools.permissions import Caller
+from tools.permissions import Caller, Grant, grant_ask, grant_read
 
 MAX_RUNS_OF_HISTORY = 30
 
@@ -23,11 +22,13 @@ class RunState:
     """What the nodes work on.
 
     ``open_calls`` are the calls of the newest turn, whose results are not committed. ``failures``
-    counts, by tool and arguments, the calls of this run that failed.
+    counts, by tool and arguments, the calls of this run that failed. ``grant`` says what to offer;
+    it was read with the newest step, and dispatch reads it anew.
     """
 
     lease: Lease
     caller: Caller
+    grant: Grant
     setting: Setting
     history: History
     model: str
@@ -57,23 +58,47 @@ class RunState:
             self.failures[call.tool, call.args_hash] += 1
 
 
+_SETTING = """
+SELECT c.user_id, c.language, t.name, t.time_zone, tier.max_day_cost_micros
+FROM agents_run r
+JOIN agents_conversation c ON c.id = r.conversation_id
+JOIN tenancy_tenant t ON t.id = r.tenant_id
+JOIN tenancy_tier tier ON tier.tenant_id = r.tenant_id AND tier.slug = r.tier
+WHERE r.tenant_id = %s AND r.id = %s
+"""
+_RUNS = """
+WHERE tenant_id = %s AND conversation_id = %s AND parent_id IS NULL AND id <= %s
+ORDER BY id DESC LIMIT %s
+"""
+
+
 def state_load(*, lease: Lease) -> RunState:
-    """Read everything a run needs to go on; in the tenant's scope, a fixed number of queries."""
-    run = Run.objects.select_related("conversation", "tenant").get(pk=lease.run_id)
-    conversation: Conversation = run.conversation
-    tenant: Tenant = run.tenant
+    """Read everything a run needs to go on; in the tenant's scope, in two messages."""
+    first = Batch()
+    first.add(_SETTING, [lease.tenant_id, lease.run_id])
+    about = [lease.tenant_id, lease.conversation_id]
+    first.select(Run, _RUNS, [*about, lease.run_id, MAX_RUNS_OF_HISTORY + 1])
+    humans = "WHERE tenant_id = %s AND conversation_id = %s AND speaker = 'human' ORDER BY id"
+    first.select(Message, humans, about)
+    setting, found_runs, found_humans = first.send()
+    ((user_id, language, tenant_name, time_zone, max_day_cost),) = setting.rows
     caller = Caller(
-        tenant_id=run.tenant_id,
-        user_id=conversation.user_id,
-        time_zone=tenant.time_zone,
-        language=conversation.language,
+        tenant_id=lease.tenant_id, user_id=user_id, time_zone=time_zone, language=language
     )
+    runs = list(reversed(loaded(Run, found_runs)))
+    run = runs[-1]
+    second = Batch()
+    spent_today_ask(second, tenant_id=lease.tenant_id, time_zone=time_zone, user_id=user_id)
+    grant_ask(second, caller)
+    of_runs = [lease.tenant_id, [each.pk for each in runs]]
+    second.select(Step, "WHERE tenant_id = %s AND run_id = ANY(%s) ORDER BY run_id, seq", of_runs)
+    second.select(ToolCall, "WHERE tenant_id = %s AND run_ref = ANY(%s)", of_runs)
+    spent, grant, steps, calls = second.send()
     state = RunState(
         lease=lease,
         caller=caller,
-        setting=Setting(
-            tenant=tenant.name, language=conversation.language, time_zone=tenant.time_zone
-        ),
+        grant=grant_read(grant),
+        setting=Setting(tenant=tenant_name, language=language, time_zone=time_zone),
         history=History(),
         model=run.model,
         max_steps=run.max_steps,
@@ -81,35 +106,34 @@ def state_load(*, lease: Lease) -> RunState:
         wall_seconds_left=max(0.0, run.max_wall_seconds - run.worked_ms / 1000),
         steps_used=run.steps_used,
         output_tokens=run.output_tokens,
-        cost_micros_left=_cost_left(run, conversation.user_id),
+        # The rest of the run's own budget, and of the fan's day.
+        cost_micros_left=min(
+            run.max_cost_micros - run.cost_micros, max_day_cost - spent_today_read(spent)
+        ),
     )
-    _load_history(state, run)
+    _load_history(
+        state, runs, loaded(Step, steps), loaded(ToolCall, calls), loaded(Message, found_humans)
+    )
     return state
 
 
-def _cost_left(run: Run, user_id: int | None) -> int:
-    """What the run may still cost: the rest of its own budget, and of the fan's day."""
-    tier = Tier.objects.get(slug=run.tier)
-    of_day = tier.max_day_cost_micros - spent_today_micros(user_id=user_id)
-    return min(run.max_cost_micros - run.cost_micros, of_day)
-
-
-def _load_history(state: RunState, run: Run) -> None:
+def _load_history(
+    state: RunState,
+    runs: list[Run],
+    steps: list[Step],
+    known: list[ToolCall],
+    humans: list[Message],
+) -> None:
     """The runs of the conversation before this one, then this one, then what is open in it."""
-    before = list(
-        runs_of(run.conversation).filter(pk__lt=run.pk).order_by("-id")[:MAX_RUNS_OF_HISTORY]
-    )
-    runs = [*reversed(before), *runs_of(run.conversation).filter(pk=run.pk)]
-    known = ToolCall.objects.select_related("approval").filter(run_ref__in=[r.pk for r in runs])
     calls = {str(call.pk): call for call in known}
-    humans = list(
-        Message.objects.filter(conversation=run.conversation, speaker=Speaker.HUMAN).order_by("id")
-    )
+    of_run: dict[UUID, list[Step]] = {run.pk: [] for run in runs}
+    for step in steps:
+        of_run[step.run_id].append(step)
     for past in runs:
         while humans and humans[0].created_at < past.created_at:
             add_human(state.history, humans.pop(0))
-        add_run(state.history, past, past.steps.all(), calls)
-    _load_open(state, list(runs[-1].steps.all()), calls)
+        add_run(state.history, past, of_run[past.pk], calls)
+    _load_open(state, of_run[runs[-1].pk], calls)
 
 
 def _load_open(state: RunState, steps: Sequence[Step], calls: dict[str, ToolCall]) -> None:

@@ -3,12 +3,12 @@
 import time
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from django.db.models import Sum
-
 from boxoffice.billing.exceptions import PriceMissing
-from boxoffice.billing.models import ModelPrice, UsageEntry
+from boxoffice.billing.models import ModelPrice
+from boxoffice.common.batch import Answer, Batch
 from boxoffice.common.clock import now
 from boxoffice.tenancy.models import Tenant
 from boxoffice.tenancy.scope import current_tenant_id
@@ -98,12 +98,24 @@ def spent_today_micros(*, user_id: int | None) -> int:
     ``None`` stands for all visitors who did not sign in, together: they share one allowance.
     """
     tenant = Tenant.objects.get(pk=current_tenant_id())
-    midnight = (
-        now()
-        .astimezone(ZoneInfo(tenant.time_zone))
-        .replace(hour=0, minute=0, second=0, microsecond=0)
-    )
-    rows = UsageEntry.objects.filter(created_at__gte=midnight)
-    rows = rows.filter(user=None) if user_id is None else rows.filter(user_id=user_id)
-    total: int | None = rows.aggregate(total=Sum("cost_micros"))["total"]
-    return total or 0
+    batch = Batch()
+    spent_today_ask(batch, tenant_id=tenant.pk, time_zone=tenant.time_zone, user_id=user_id)
+    return spent_today_read(*batch.send())
+
+
+_SPENT = """
+SELECT coalesce(sum(cost_micros), 0)::bigint FROM billing_usageentry
+WHERE tenant_id = %s AND created_at >= %s AND user_id IS NOT DISTINCT FROM %s
+"""
+
+
+def spent_today_ask(batch: Batch, *, tenant_id: UUID, time_zone: str, user_id: int | None) -> None:
+    """Add the question of ``spent_today_micros`` to a batch; ``spent_today_read`` reads it."""
+    today = now().astimezone(ZoneInfo(time_zone))
+    midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
+    batch.add(_SPENT, [tenant_id, midnight, user_id])
+
+
+def spent_today_read(answer: Answer) -> int:
+    """Millionths of a dollar."""
+    return int(answer.rows[0][0])

@@ -21,6 +21,13 @@ class Plus:
 
 
 @dataclass(frozen=True, slots=True)
+class FromNow:
+    """So many seconds from now, by the database's clock."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What one statement did: rows touched, and the rows that it returned."""
 
@@ -62,24 +69,17 @@ class Batch:
     def update(
         self, model: type[models.Model], *, changes: Mapping[str, Any], where: Mapping[str, Any]
     ) -> None:
-        """Add a change of the rows whose columns equal ``where`` (any of them, for a list)."""
-        meta = model._meta
-        sets, tests = [], []
-        values: list[Any] = []
-        for name, value in changes.items():
-            column = meta.get_field(name)
-            is_more = isinstance(value, Plus)
-            sets.append(f'"{column.column}" = ' + (f'"{column.column}" + %s' if is_more else "%s"))  # type: ignore[union-attr]
-            values.append(value.amount if is_more else _value(column, value))
-        for name, value in where.items():
-            column = meta.get_field(name)
-            is_any = isinstance(value, list)
-            tests.append(f'"{column.column}" = ' + ("ANY(%s)" if is_any else "%s"))  # type: ignore[union-attr]
-            values.append(value if is_any else _value(column, value))
+        """Add a change of the rows whose columns equal ``where``.
+
+        There a list stands for any of its values, ``None`` for a column without a value.
+        """
+        sets = [_assignment(model, name, value) for name, value in changes.items()]
+        tests = [_test(model, name, value) for name, value in where.items()]
         # Names come from the models, values travel apart.
         self.add(
-            f'UPDATE "{meta.db_table}" SET {", ".join(sets)} WHERE {" AND ".join(tests)}',  # noqa: S608
-            values,
+            f'UPDATE "{model._meta.db_table}" SET {", ".join(text for text, _ in sets)} '  # noqa: S608
+            f"WHERE {' AND '.join(text for text, _ in tests)}",
+            [value for _, values in (*sets, *tests) for value in values],
         )
 
     def select(self, model: type[models.Model], tail: str, values: Sequence[Any]) -> None:
@@ -111,6 +111,24 @@ def loaded[M: models.Model](model: type[M], answer: Answer) -> list[M]:
         )
         for row in answer.rows
     ]
+
+
+def _assignment(model: type[models.Model], name: str, value: Any) -> tuple[str, list[Any]]:
+    column: Any = model._meta.get_field(name)
+    if isinstance(value, Plus):
+        return f'"{column.column}" = "{column.column}" + %s', [value.amount]
+    if isinstance(value, FromNow):
+        return f'"{column.column}" = now() + make_interval(secs => %s)', [value.seconds]
+    return f'"{column.column}" = %s', [_value(column, value)]
+
+
+def _test(model: type[models.Model], name: str, value: Any) -> tuple[str, list[Any]]:
+    column: Any = model._meta.get_field(name)
+    if value is None:
+        return f'"{column.column}" IS NULL', []
+    if isinstance(value, list):
+        return f'"{column.column}" = ANY(%s)', [value]
+    return f'"{column.column}" = %s', [_value(column, value)]
 
 
 def _value(column: Any, value: Any) -> Any:
