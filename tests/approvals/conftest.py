@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 from django.test import Client
+from django.utils import translation
 from guardian.shortcuts import assign_perm
 
 from approvals import ports, services, signals
@@ -56,6 +57,13 @@ def _member(tenant: Tenant, name: str, role: str, email: str = "") -> User:
     if role in {"reviewer", "admin"}:
         assign_perm("review_actions", user, tenant)
     return user
+
+
+@pytest.fixture(autouse=True)
+def _english() -> Iterator[None]:
+    """The sentences that the tests look for are the sources' own."""
+    with translation.override("en"):
+        yield
 
 
 @pytest.fixture
