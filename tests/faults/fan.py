@@ -143,6 +143,10 @@ class Page:
         """Send something that need not be JSON."""
         self._socket.send(text)
 
+    def send_bytes(self, data: bytes) -> None:
+        """Send a binary frame, which no page does."""
+        self._socket.send(data)
+
     def next(self, seconds: float) -> Frame:
         """The next frame; a run's event is shown, anything else kept as a notice."""
         frame: Frame = json.loads(self._socket.recv(seconds))
