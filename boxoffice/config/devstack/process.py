@@ -130,7 +130,12 @@ class Child:
         )
         mark = birth(process.pid)
         record = home / f"{name}.process"
-        record.write_text(json.dumps({"pid": process.pid, "birth": mark, "signal": stop_signal}))
+        # Whole or not at all: the next start may read it at any moment.
+        unfinished = home / f"{name}.process.new"
+        unfinished.write_text(
+            json.dumps({"pid": process.pid, "birth": mark, "signal": stop_signal})
+        )
+        unfinished.replace(record)
         return cls(name, process, mark, record, stop_signal)
 
     @property
