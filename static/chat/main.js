@@ -49,6 +49,7 @@ function startPage() {
 
 function talkPage() {
   const conversation = new Conversation();
+  const waits = document.getElementById("waits"); // staff only: a fan who waits for a person
   const connection = new Connection(config.socket, `unsent:${config.conversation}`, () =>
     conversation.positions(),
   );
@@ -90,6 +91,7 @@ function talkPage() {
       const facts = new Facts(conversation);
       view.draw(conversation, facts);
       composer.setWorking(facts.isBusy && config.is_owner);
+      if (waits) waits.hidden ||= !conversation.handedOff;
     });
   }
 

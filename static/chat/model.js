@@ -103,6 +103,7 @@ export class Conversation {
   accepted(frame) {
     const entry = this.local(frame.client_id);
     if (entry) Object.assign(entry, { id: frame.message, status: null });
+    if (entry?.speaker === "human") this.handedOff = false;
     if (frame.run) this.ensureRun(frame.run);
   }
 

@@ -60,7 +60,7 @@ export class View {
       return h(
         "article",
         { class: `message ${entry.speaker}`, "data-id": entry.id },
-        h("h3", { class: entry.speaker === "human" ? "who" : "visually-hidden" }, who(entry)),
+        h("h3", { class: entry.speaker === "human" ? "who" : "visually-hidden" }, who(entry, this.actions)),
         h("div", { class: "bubble" }, body),
         notes,
       );
@@ -146,9 +146,10 @@ function arrange(parent, elements) {
   });
 }
 
-function who(entry) {
+function who(entry, { isOwner }) {
   if (entry.speaker === "human") return t("human");
-  return entry.speaker === "fan" ? t("you") : t("assistant");
+  if (entry.speaker === "fan") return isOwner ? t("you") : t("fan");
+  return t("assistant");
 }
 
 function hasWork(entry) {
