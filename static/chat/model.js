@@ -102,7 +102,7 @@ export class Conversation {
 
   accepted(frame) {
     const entry = this.local(frame.client_id);
-    if (entry) Object.assign(entry, { id: frame.message, status: null });
+    if (entry) Object.assign(entry, { id: frame.message, run: frame.run, status: null });
     if (entry?.speaker === "human") this.handedOff = false;
     if (frame.run) this.ensureRun(frame.run);
   }
@@ -113,7 +113,7 @@ export class Conversation {
         entry.kind === "message" &&
         (entry.id === message.id || (message.client_id && entry.client_id === message.client_id)),
     );
-    if (known) Object.assign(known, { id: message.id, status: null });
+    if (known) Object.assign(known, { id: message.id, run: message.run, status: null });
     else this.entries.push({ kind: "message", key: `m:${message.id}`, ...message });
     if (message.run) this.ensureRun(message.run);
     if (message.speaker === "human") this.handedOff = false;

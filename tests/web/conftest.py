@@ -1,5 +1,6 @@
 """Chromium against the site's real processes; one demo box office and one stack per file."""
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from boxoffice.tenancy.models import Tenant
 from tests.support.scripted_model import ScriptedModel
 from tests.support.stack import Stack
 from tests.web.chat import Window
+
+logger = logging.getLogger(__name__)
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = [
@@ -59,8 +62,8 @@ def scripted(
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium."""
+def browser(house: Tenant) -> Iterator[Browser]:
+    """Chromium; after the ORM work, which its event loop forbids in this thread."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield chromium
@@ -78,6 +81,7 @@ def window(browser: Browser) -> Iterator[Callable[..., Window]]:
 
     yield open_window
     for one in opened:
-        print(one.page.url, one.page.inner_text("main"))  # shown by pytest when the test failed
+        # Shown by pytest when the test has failed.
+        logger.info("%s %s", one.page.url, one.page.inner_text("main"))
         one.close()
     assert [problem for one in opened for problem in one.problems] == []

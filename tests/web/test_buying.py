@@ -124,7 +124,7 @@ def test_refund_reaches_the_reviewer_without_a_reload_and_is_paid_once(
     gate = ana.see(".approval[data-gate=reviewer][data-state=pending]")
     assert "Aguardando a bilheteria" in gate
     rita.page.locator(".approvals-row", has_text="refund_order").first.click()
-    rita.page.get_by_role("button", name="Aprovar").first.click()
+    rita.page.click("form[hx-post$='/approve/'] button[type=submit]")
     ana.page.wait_for_selector(".approval[data-gate=reviewer][data-state=executed]")
     ana.page.wait_for_selector("#stop", state="hidden")
     order = in_house(house, lambda: newest_order("ana"))
@@ -140,8 +140,8 @@ def test_reason_of_a_denied_refund_is_in_the_answer(
     ana.say("quero o reembolso porque não posso ir")
     ana.see(".approval[data-gate=reviewer][data-state=pending]")
     rita.page.locator(".approvals-row", has_text="refund_order").first.click()
-    rita.page.get_by_label("Motivo para negar").fill("fora do prazo de sete dias")
-    rita.page.get_by_role("button", name="Negar").first.click()
+    rita.page.fill("#deny-reason", "fora do prazo de sete dias")
+    rita.page.click("form:has(#deny-reason) button[type=submit]")
     ana.page.wait_for_selector(".approval[data-gate=reviewer][data-state=denied]")
     ana.page.locator(".run .bubble", has_text="fora do prazo de sete dias").wait_for()
     assert in_house(house, lambda: newest_order("ana")).status == "paid"
@@ -151,7 +151,7 @@ def test_fan_withdraws_a_request(house: Tenant, ana: Window) -> None:
     bought(ana)
     ana.say("quero o reembolso porque não posso ir")
     ana.see(".approval[data-gate=reviewer][data-state=pending]")
-    ana.page.get_by_role("button", name="Retirar o pedido").click()
+    ana.page.click(".approval[data-state=pending] .button")
     ana.page.wait_for_selector(".approval[data-state=withdrawn]")
     assert in_house(house, lambda: newest_order("ana")).status == "paid"
 
