@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from approvals import selectors, services
 from approvals.models import ApprovalRequest, State, Verb
 from boxoffice.tenancy.principals import Principal
-from boxoffice.tenancy.rest import Body, IsMember, Text, idempotent, principal_of, read_body
+from boxoffice.tenancy.rest import Body, IsMember, Text, flag, idempotent, principal_of, read_body
 
 
 class ApprovalSerializer(serializers.ModelSerializer[ApprovalRequest]):
@@ -126,7 +126,8 @@ class ApprovalList(ListAPIView[ApprovalRequest]):
         """The rows that this principal may see."""
         principal, query = principal_of(self.request), self.request.query_params
         state = query.get("state")
-        if principal.may("review_actions") and query.get("mine") not in {"1", "true"}:
+        is_own = flag(self.request, "mine")
+        if principal.may("review_actions") and not is_own:
             return selectors.inbox_list(principal=principal, state=state, action=query.get("tool"))
         return selectors.own_confirmations(principal=principal, state=state)
 

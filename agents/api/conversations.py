@@ -22,7 +22,14 @@ from agents.api.serializers import (
 )
 from agents.models import Conversation, Message
 from boxoffice.common.exceptions import Forbidden
-from boxoffice.tenancy.rest import NewestFirst, OldestFirst, idempotent, principal_of, read_body
+from boxoffice.tenancy.rest import (
+    NewestFirst,
+    OldestFirst,
+    flag,
+    idempotent,
+    principal_of,
+    read_body,
+)
 
 
 class LongestWaiting(NewestFirst):
@@ -46,7 +53,7 @@ class ConversationList(ListAPIView[Conversation]):
 
     def _is_handoff(self) -> bool:
         request = getattr(self, "request", None)
-        return request is not None and request.query_params.get("handoff") in {"1", "true"}
+        return request is not None and flag(request, "handoff")
 
     @extend_schema(
         operation_id="conversations_list",

@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from agents import selectors, services
 from agents.api import events
 from agents.api.serializers import (
-    EmptyBody,
+    CancelBody,
     RunEventSerializer,
     RunSerializer,
     StepSerializer,
@@ -42,10 +42,10 @@ class RunDetail(APIView):
 class RunCancel(APIView):
     """The stop button."""
 
-    @extend_schema(operation_id="runs_cancel", request=EmptyBody, responses={202: RunSerializer})
+    @extend_schema(operation_id="runs_cancel", request=CancelBody, responses={202: RunSerializer})
     def post(self, request: Request, run_id: UUID) -> Response:
         """Stop the run: at once, or at its worker's next heartbeat. 409 when it is over."""
-        read_body(EmptyBody, request)
+        read_body(CancelBody, request)
 
         def act() -> Response:
             run = services.run_cancel(principal=principal_of(request), run_id=run_id)

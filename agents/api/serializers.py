@@ -50,7 +50,7 @@ class ClientId(Text):
 class MessageBody(Body):
     """A message to post."""
 
-    text = MessageText(trim_whitespace=False, allow_blank=True)
+    text = MessageText(trim_whitespace=False)
     client_id = ClientId(
         required=False,
         max_length=64,
@@ -58,7 +58,7 @@ class MessageBody(Body):
     )
 
 
-class EmptyBody(Body):
+class CancelBody(Body):
     """Nothing to say."""
 
 

@@ -1,14 +1,18 @@
 """What answers when no view does: problem details below `api/`, pages elsewhere."""
 
+import re
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import is_valid_path
 from django.views import defaults
+from django.views.decorators.csrf import csrf_exempt
 
-from boxoffice.common.exceptions import BoxOfficeError, NotFound
+from boxoffice.common.exceptions import BoxOfficeError, Forbidden, NotFound
 from boxoffice.tenancy.problems import problem_response
+
+_API = re.compile(r"(/t/[^/]+)?/api(/|$)")
 
 
 class ServerError(BoxOfficeError):
@@ -26,6 +30,7 @@ class BadRequest(BoxOfficeError):
     code = "bad_request"
 
 
+@csrf_exempt
 def api_unknown(request: HttpRequest) -> HttpResponse:
     """The last URL pattern below `api/`: also answers when the debug pages are on."""
     path = request.path_info
@@ -54,6 +59,13 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     return defaults.bad_request(request, exception)
 
 
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """403."""
+    if _is_api(request):
+        return problem_response(Forbidden("You may not do this."))
+    return defaults.permission_denied(request, exception)
+
+
 def server_error(request: HttpRequest, *args: Any) -> HttpResponseBase:
     """500."""
     if _is_api(request):
@@ -62,4 +74,5 @@ def server_error(request: HttpRequest, *args: Any) -> HttpResponseBase:
 
 
 def _is_api(request: HttpRequest) -> bool:
-    return request.path_info.startswith("/api/")
+    # What fails before the tenant is known has its prefix still.
+    return _API.match(request.path_info) is not None

@@ -177,6 +177,7 @@ REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "boxoffice.tenancy.openapi.ProblemSchema",
     "EXCEPTION_HANDLER": "boxoffice.tenancy.problems.exception_handler",
     "PAGE_SIZE": 50,
+    "URL_FORMAT_OVERRIDE": None,
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "BoxOffice Agents",

@@ -5,6 +5,7 @@ from django.urls import include, path, re_path
 from boxoffice.config import errors
 
 handler400 = errors.bad_request
+handler403 = errors.forbidden
 handler404 = errors.not_found
 handler500 = errors.server_error
 

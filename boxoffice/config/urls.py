@@ -9,6 +9,7 @@ from boxoffice.config import errors, probes
 from boxoffice.tenancy import views as tenancy_views
 
 handler400 = errors.bad_request
+handler403 = errors.forbidden
 handler404 = errors.not_found
 handler500 = errors.server_error
 

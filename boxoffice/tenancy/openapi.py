@@ -48,7 +48,12 @@ _IDEMPOTENCY: JsonObject = {
     "in": "header",
     "name": "Idempotency-Key",
     "description": "The same key and body again get the first answer, and have no second effect.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    "schema": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 255,
+        "pattern": "^[!-~]([ -~]*[!-~])?$",
+    },
 }
 
 
@@ -74,7 +79,18 @@ class PrincipalScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untype
 
 
 class ProblemSchema(AutoSchema):
-    """Adds the problem responses and the idempotency key to each operation."""
+    """Adds the problem responses and the idempotency key to each operation.
+
+    Bodies are closed: a field that is not described is refused.
+    """
+
+    def _map_serializer(self, serializer: Any, direction: Any, *args: Any, **kwargs: Any) -> Any:
+        schema = super()._map_serializer(  # type: ignore[no-untyped-call]
+            serializer, direction, *args, **kwargs
+        )
+        if direction == "request" and schema.get("type") == "object":
+            schema["additionalProperties"] = False
+        return schema
 
     def get_operation(self, *args: Any, **kwargs: Any) -> JsonObject | None:
         """The operation; ``None`` when it is left out of the schema."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -64,12 +65,45 @@ def principal_of(request: Request) -> Principal:
     return request._request.principal  # type: ignore[attr-defined,no-any-return]
 
 
+_FLAGS = {"1": True, "true": True, "0": False, "false": False}
+
+
+def flag(request: Request, name: str) -> bool:
+    """A yes or no among the query parameters, ``False`` when it is not there."""
+    text = request.query_params.get(name, "false").lower()
+    if text not in _FLAGS:
+        raise InvalidInput(f"{name}: true or false.")
+    return _FLAGS[text]
+
+
+_SIZE = re.compile(r"[0-9]{1,3}")
+
+
 class NewestFirst(CursorPagination):
     """Cursor pages by id; ids are time-ordered."""
 
     ordering: str | tuple[str, ...] = "-id"
     page_size_query_param = "page_size"
+    page_size_query_description = "How many rows a page has."
+    cursor_query_description = "Where the page begins: taken from `next` or `previous`."
     max_page_size = 200
+
+    def get_page_size(self, request: Request) -> int | None:
+        """The size that was asked for; raises ``InvalidInput`` for one that cannot be."""
+        text = request.query_params.get(self.page_size_query_param)
+        if text is None:
+            return self.page_size
+        if not _SIZE.fullmatch(text) or not 1 <= int(text) <= self.max_page_size:
+            raise InvalidInput(f"page_size: between 1 and {self.max_page_size}.")
+        return int(text)
+
+    def get_schema_operation_parameters(self, view: "APIView") -> list[dict[str, Any]]:
+        """The parameters, with the bounds of ``page_size``."""
+        parameters: list[dict[str, Any]] = super().get_schema_operation_parameters(view)
+        for parameter in parameters:
+            if parameter["name"] == self.page_size_query_param:
+                parameter["schema"] |= {"minimum": 1, "maximum": self.max_page_size}
+        return parameters
 
     def paginate_queryset(
         self, queryset: Any, request: Request, view: "APIView | None" = None
@@ -163,6 +197,9 @@ def _first(problems: Any) -> str:
     return str(problems)
 
 
+_KEY = re.compile(r"[!-~](?:[ -~]{0,253}[!-~])?")
+
+
 def idempotent(request: Request, act: Callable[[], Response]) -> Response:
     """Run ``act`` once per ``Idempotency-Key`` of this principal; a repeat gets the first answer.
 
@@ -170,10 +207,10 @@ def idempotent(request: Request, act: Callable[[], Response]) -> Response:
     came with another body before.
     """
     key = request.headers.get("Idempotency-Key")
-    if not key:
+    if key is None:
         return act()
-    if len(key) > 255 or not key.isprintable():
-        raise InvalidInput("Idempotency-Key: at most 255 printable characters.")
+    if not _KEY.fullmatch(key):
+        raise InvalidInput("Idempotency-Key: 1 to 255 printable ASCII characters.")
     principal = principal_of(request)
     text = json.dumps([request.method, request.path, request.data], sort_keys=True, default=str)
     fingerprint = hashlib.sha256(text.encode()).hexdigest()

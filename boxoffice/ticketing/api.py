@@ -8,7 +8,6 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, inline_serializer
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
-from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -81,6 +80,9 @@ class OrderSerializer(serializers.Serializer[Any]):
     status = serializers.ChoiceField(OrderStatus.choices)
 
 
+EVENT_ID = OpenApiParameter("event_id", OpenApiTypes.UUID, OpenApiParameter.PATH)
+
+
 class EventFilter(serializers.Serializer[Any]):
     """The query parameters of the list of events."""
 
@@ -93,12 +95,10 @@ class EventFilter(serializers.Serializer[Any]):
     )
 
 
-class SoonestFirst(CursorPagination):
+class SoonestFirst(NewestFirst):
     """Cursor pages of events."""
 
     ordering = ("starts_at", "id")
-    page_size_query_param = "page_size"
-    max_page_size = 200
 
 
 def _event_id(text: str) -> UUID:
@@ -128,7 +128,7 @@ class EventList(GenericAPIView[Any]):
     )
     def get(self, request: Request) -> Response:
         """Coming events on sale, soonest first."""
-        asked = EventFilter(data=request.query_params)
+        asked = EventFilter(data=request.query_params.dict())
         asked.is_valid(raise_exception=True)
         values = dict(asked.validated_data)
         price = values.pop("max_price_brl")
@@ -142,7 +142,7 @@ class EventList(GenericAPIView[Any]):
 class EventDetail(APIView):
     """One event."""
 
-    @extend_schema(operation_id="events_get", responses=EventSerializer)
+    @extend_schema(operation_id="events_get", parameters=[EVENT_ID], responses=EventSerializer)
     def get(self, request: Request, event_id: str) -> Response:
         """The event, also when it is over."""
         return Response(EventSerializer(events.event_get(_event_id(event_id))).data)
@@ -153,6 +153,7 @@ class EventSeats(APIView):
 
     @extend_schema(
         operation_id="events_seats",
+        parameters=[EVENT_ID],
         responses=inline_serializer(
             "SeatMap",
             {
