@@ -14,9 +14,12 @@ from boxoffice.tenancy.models import Tenant, User
 from boxoffice.tenancy.scope import tenant_scope
 from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.stack import Stack
-from tests.web.chat import Window, elsewhere
+from tests.web.chat import WAIT_MS, Window, elsewhere
 
 type Open = Callable[..., Window]
+
+# The desk asks for itself every ten seconds.
+expect.set_options(timeout=WAIT_MS)
 
 DESK = "/t/arena/handoffs/"
 INBOX = "/t/arena/approvals/"
