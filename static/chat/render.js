@@ -6,6 +6,8 @@ import { h, button, svg } from "./dom.js";
 import { has, t } from "./format.js";
 import { markdown } from "./markdown.js";
 
+// The ids that the seat map adds for the assistant are no reading for people.
+const PICK = /\s*\[event [0-9a-f-]{36} seats [0-9a-f, -]+\]\s*$/;
 const DOING = new Set(["proposed", "gated", "running"]);
 
 export class View {
@@ -56,7 +58,7 @@ export class View {
         notes.push(h("p", { class: "note bad" }, entry.problem || t("not_sent")));
         notes.push(button(t("try_again"), () => this.actions.again(entry), "quiet"));
       }
-      const body = entry.speaker === "human" ? markdown(entry.text) : entry.text;
+      const body = entry.speaker === "human" ? markdown(entry.text) : entry.text.replace(PICK, "");
       return h(
         "article",
         { class: `message ${entry.speaker}`, "data-id": entry.id },
@@ -184,7 +186,7 @@ function step(part, isOver) {
   const name = has(`${part.tool}.doing`) ? part.tool : "other";
   const kind = kindOf(part, isOver);
   const form = kind === "done" ? "done" : "doing";
-  const label = t(`${name}.${form}`, { tool: part.tool });
+  const label = t(`${name}.${form}`, { tool: part.tool }).replace(kind === "failed" ? /…$/ : "", "");
   const extra = problemOf(part);
   return h(
     "p",

@@ -5,7 +5,7 @@ from typing import Literal
 from uuid import UUID
 
 from django.utils.translation import gettext as _
-from django.utils.translation import override
+from django.utils.translation import ngettext, override
 from pydantic import Field
 
 from boxoffice.common import clock
@@ -104,7 +104,11 @@ class RefundOrderOutput(ToolOutput):
 def _order_preview(context: ToolContext, arguments: PlaceOrderInput) -> JsonObject:
     hold = _live_hold(context, arguments.hold_id)
     with override(context.language):
-        summary = _("Buy %(count)d seat(s) for %(event)s, %(total)s in all") % {
+        summary = ngettext(
+            "Buy %(count)d seat for %(event)s, %(total)s in all",
+            "Buy %(count)d seats for %(event)s, %(total)s in all",
+            len(hold.seats),
+        ) % {
             "count": len(hold.seats),
             "event": hold.event.title,
             "total": money(hold.total_minor),
@@ -241,7 +245,11 @@ def _refund_preview(context: ToolContext, arguments: RefundOrderInput) -> JsonOb
     if order.status != OrderStatus.PAID:
         raise AlreadyRefunded
     with override(context.language):
-        summary = _("Give %(total)s back for %(event)s and free %(count)d seat(s)") % {
+        summary = ngettext(
+            "Give %(total)s back for %(event)s and free %(count)d seat",
+            "Give %(total)s back for %(event)s and free %(count)d seats",
+            len(order.seats),
+        ) % {
             "total": money(order.total_minor),
             "event": order.event.title,
             "count": len(order.seats),
