@@ -81,7 +81,7 @@ def _cards() -> dict[str, str]:
         "seats_free": _("{count} seats free"),
         "sold_out": _("sold out"),
         "show_seats": _("See seats"),
-        "ask_seats": _("I would like 2 seats for {event}"),
+        "ask_seats": _("I would like 2 seats for {event} on {day}"),
         "seat_map": _("Seat map"),
         "options": _("Seat options"),
         "option": _("Option {number}"),

@@ -2,7 +2,7 @@
 
 import { countdown, isPast } from "./clock.js";
 import { h, button } from "./dom.js";
-import { asDate, asMoney, config, t } from "./format.js";
+import { asDate, asDay, asMoney, config, t } from "./format.js";
 import { openSeatMap } from "./seatmap.js";
 
 const EVENTS_SHOWN = 6;
@@ -41,6 +41,10 @@ function total(amount) {
   return h("p", { class: "total" }, h("span", {}, t("total")), h("strong", {}, asMoney(amount)));
 }
 
+function askSeats(event) {
+  return t("ask_seats", { event: event.title, day: asDay(event.starts_at) });
+}
+
 function eventCard(event, actions) {
   const isSoldOut = event.seats_free === 0;
   const from = event.price_from_brl;
@@ -63,7 +67,7 @@ function eventCard(event, actions) {
       h(
         "div",
         { class: "card-actions" },
-        button(t("show_seats"), () => actions.say(t("ask_seats", { event: event.title })), "secondary small"),
+        button(t("show_seats"), () => actions.say(askSeats(event)), "secondary small"),
         button(t("seat_map"), () => openSeatMap(event.id, event.title, actions), "quiet small"),
       ),
   );

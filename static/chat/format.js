@@ -19,6 +19,12 @@ const when = new Intl.DateTimeFormat(locale, {
   minute: "2-digit",
 });
 
+const day = new Intl.DateTimeFormat(locale, {
+  timeZone: config.time_zone,
+  day: "numeric",
+  month: "long",
+});
+
 export function t(name, values = {}) {
   const text = strings[name] ?? name;
   return text.replace(/\{(\w+)\}/g, (all, key) => (key in values ? String(values[key]) : all));
@@ -35,6 +41,12 @@ export function asMoney(amount) {
 export function asDate(iso) {
   const moment = new Date(iso);
   return Number.isNaN(moment.getTime()) ? "" : when.format(moment);
+}
+
+// A day as one says it: "5 de dezembro", "December 5".
+export function asDay(iso) {
+  const moment = new Date(iso);
+  return Number.isNaN(moment.getTime()) ? "" : day.format(moment);
 }
 
 // mm:ss, or h:mm:ss for long waits.

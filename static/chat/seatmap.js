@@ -121,7 +121,7 @@ class SeatMap {
     const { eventId, title } = this.context;
     const ids = seats.map((seat) => seat.id).join(", ");
     const text = t("map_message", { event: title, seats: seatNames(seats).join("; ") });
-    return `${text}\n[event ${eventId} · seats ${ids}]`;
+    return `${text} [event ${eventId} seats ${ids}]`;
   }
 }
 

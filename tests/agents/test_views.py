@@ -110,8 +110,11 @@ def test_member_of_another_tenant_finds_nothing(arena: Cast, teatro: Cast) -> No
     assert teo.get(f"/t/teatro/c/{conversation.pk}/").status_code == 404
 
 
-def test_unknown_conversation_is_not_found(ana: Client) -> None:
-    assert ana.get(f"/t/arena/c/{uuid4()}/").status_code == 404
+@pytest.mark.parametrize("path", [f"/t/arena/c/{uuid4()}/", "/t/arena/nothing/", "/t/nowhere/"])
+def test_what_does_not_exist_is_said_in_the_page(ana: Client, path: str) -> None:
+    response = ana.get(path)
+    assert response.status_code == 404
+    assert "Esta página não existe" in response.content.decode()
 
 
 def test_reviewer_reads_a_fans_conversation_and_answers_in_it(arena: Cast) -> None:

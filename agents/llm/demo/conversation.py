@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from agents.llm.demo.details import without_pick
 from agents.llm.demo.text import detect_language
 from agents.llm.wire import Json, content_blocks
 
@@ -189,7 +190,7 @@ def _system_text(system: Any) -> str:
 
 def _language(turns: list[Turn], system: str) -> str:
     for turn in reversed(turns):
-        found = detect_language(turn.text[:500])
+        found = detect_language(without_pick(turn.text)[:500])
         if found:
             return found
     match = _LANGUAGE.search(system)

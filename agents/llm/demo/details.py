@@ -75,3 +75,19 @@ def title_words(title: str) -> list[str]:
 
 def _tidy(text: str) -> str:
     return text.strip(" \t\n\"'“”.,;:!-")[:MOST_DETAIL]
+
+
+# What the seat map of the chat page adds to a message: the seats that were tapped.
+_ID = r"[0-9a-f-]{36}"
+_PICK = re.compile(rf"\s*\[event (?P<event>{_ID}) seats (?P<seats>{_ID}(?:, {_ID}){{0,5}})\]\s*$")
+
+
+def picked_seats(text: str) -> tuple[str, list[str]] | None:
+    """Return the event's id and the seats' ids that a message from the seat map carries."""
+    match = _PICK.search(text)
+    return (match["event"], match["seats"].split(", ")) if match else None
+
+
+def without_pick(text: str) -> str:
+    """Return the words of a message without the ids that the seat map has added."""
+    return _PICK.sub("", text)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from agents.llm.demo.conversation import Conversation
+from agents.llm.demo.details import picked_seats
 from agents.llm.demo.intents import SMALL_TALK, Intent, Said, understand
 from agents.llm.demo.memory import SEARCHES, Goal, Memory, look_at, match_events
 from agents.llm.demo.slots import Slots
@@ -27,6 +28,11 @@ def recall(conversation: Conversation) -> Memory:
 
 def _hear(memory: Memory, said: Said) -> None:
     question, memory.question = memory.question, ""
+    picked = picked_seats(said.text)
+    if picked is not None:
+        memory.turn_calls, memory.beyond_list = [], False
+        memory.goal = _take_picked(memory, said, *picked)
+        return
     if not memory.is_answered and _may_pass(said):
         return  # said in the middle of the work, which goes on
     memory.turn_calls = []
@@ -45,6 +51,13 @@ def _hear(memory: Memory, said: Said) -> None:
         _hear_search(memory, replace(said, intent=Intent.SEATS))
     else:
         memory.goal = Goal(intent=intent, said=said, slots=said.slots)
+
+
+def _take_picked(memory: Memory, said: Said, event_id: str, seat_ids: list[str]) -> Goal:
+    event = memory.event_of(event_id) or {"id": event_id}
+    slots = Slots(quantity=len(seat_ids))
+    option = {"seat_ids": seat_ids}
+    return Goal(intent=Intent.HOLD, said=said, slots=slots, event=event, option=option)
 
 
 def _may_pass(said: Said) -> bool:
