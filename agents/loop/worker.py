@@ -16,7 +16,7 @@ import uvloop
 from django.conf import settings
 from django.db import DatabaseError
 
-from agents import leases
+from agents import checkpoints, leases
 from agents.database import in_db
 from agents.llm.gateway import Gateway
 from agents.loop.runner import Interruption, Runner
@@ -32,7 +32,7 @@ class WorkerRuntime:
     def __init__(self) -> None:
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
         self._live: dict[UUID, Runner] = {}
-        self._is_draining = False
+        self.is_draining = False
         self._loop = uvloop.new_event_loop()
         self._is_ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="agents-loop", daemon=True)
@@ -41,15 +41,22 @@ class WorkerRuntime:
 
     def submit(self, *, tenant_id: UUID, run_id: UUID) -> Future[None]:
         """Claim and work on a run; the future ends when this worker is through with it."""
-        if self._is_draining:
+        if self.is_draining:
             over: Future[None] = Future()
             over.set_result(None)
             return over
         return asyncio.run_coroutine_threadsafe(self._advance(tenant_id, run_id), self._loop)
 
     def drain(self, timeout: float = 20.0) -> None:
-        """Take nothing more, give all leases back at the next step boundary, and stop."""
-        asyncio.run_coroutine_threadsafe(self._drain(), self._loop).result(timeout)
+        """Take nothing more, give all leases back at the next step boundary, and stop.
+
+        Whatever cannot be given back within ``timeout`` seconds runs out by itself.
+        """
+        self.is_draining = True
+        try:
+            asyncio.run_coroutine_threadsafe(self._drain(), self._loop).result(timeout)
+        except TimeoutError:
+            logger.warning("%d leases were not given back in time", len(self._live))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout)
 
@@ -65,11 +72,14 @@ class WorkerRuntime:
         self._heart = asyncio.create_task(self._beat_forever())
 
     async def _advance(self, tenant_id: UUID, run_id: UUID) -> None:
-        if self._is_draining or run_id in self._live:
+        if self.is_draining or run_id in self._live:
             return
         with tenant_scope(tenant_id):
             lease = await in_db(leases.run_claim, run_id=run_id, owner=self.owner)
             if lease is None:
+                return
+            if self.is_draining:  # while the claim was on its way
+                await in_db(checkpoints.run_release, lease=lease)
                 return
             runner = Runner(lease=lease, gateway=self._gateway, publisher=self._publisher)
             self._live[run_id] = runner
@@ -107,12 +117,15 @@ class WorkerRuntime:
                 runner.interrupt(Interruption.STOPPED)
 
     async def _drain(self) -> None:
-        self._is_draining = True
         while self._live:
             runners = list(self._live.values())
             for runner in runners:
                 runner.interrupt(Interruption.DRAINED)
-            await asyncio.wait([runner.task for runner in runners if runner.task is not None])
+            tasks = [runner.task for runner in runners if runner.task is not None]
+            if tasks:
+                await asyncio.wait(tasks)
+            else:
+                await asyncio.sleep(0)
         self._heart.cancel()
         await self._publisher.close()
         await self._gateway.close()
@@ -132,7 +145,11 @@ def runtime() -> WorkerRuntime:
 
 
 def shut_down() -> None:
-    """Drain the process's runtime, if there is one."""
-    with _lock:
-        if _runtime is not None:
-            _runtime.drain()
+    """Drain the process's runtime, if there is one.
+
+    Called from a signal handler, which a second signal interrupts: that one must not wait for the
+    first, so there is no lock here.
+    """
+    live = _runtime
+    if live is not None and not live.is_draining:
+        live.drain()

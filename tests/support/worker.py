@@ -52,4 +52,5 @@ def worker(
     settings.ANTHROPIC_BASE_URL = model.base_url
     live = Worker()
     yield live
-    live.runtime.drain()
+    if not live.runtime.is_draining:
+        live.runtime.drain()
