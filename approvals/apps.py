@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class ApprovalsConfig(AppConfig):
@@ -10,6 +11,7 @@ class ApprovalsConfig(AppConfig):
 
     name = "approvals"
     label = "approvals"
+    verbose_name = _("approvals")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

@@ -2,6 +2,7 @@
 
 from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
+from django.utils.translation import gettext_lazy as _
 
 
 class ToolsConfig(AppConfig):
@@ -9,6 +10,7 @@ class ToolsConfig(AppConfig):
 
     name = "tools"
     label = "tools"
+    verbose_name = _("tools")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

@@ -1,6 +1,7 @@
 """The audit room."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class AuditConfig(AppConfig):
@@ -8,4 +9,5 @@ class AuditConfig(AppConfig):
 
     name = "boxoffice.audit"
     label = "audit"
+    verbose_name = _("audit log")
     default_auto_field = "django.db.models.BigAutoField"

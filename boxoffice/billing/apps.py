@@ -2,6 +2,7 @@
 
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
+from django.utils.translation import gettext_lazy as _
 
 from boxoffice.billing.list_prices import list_prices_seed
 
@@ -11,6 +12,7 @@ class BillingConfig(AppConfig):
 
     name = "boxoffice.billing"
     label = "billing"
+    verbose_name = _("costs")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

@@ -198,6 +198,9 @@ UNFOLD = {
     "SITE_TITLE": "BoxOffice Agents",
     "SITE_HEADER": "BoxOffice Agents",
     "SITE_SYMBOL": "confirmation_number",
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": "/static/site/icon.svg"},
+    ],
     "SITE_URL": "/",
     "SHOW_LANGUAGES": True,
     "SHOW_VIEW_ON_SITE": False,

@@ -1,6 +1,7 @@
 """The tenancy room."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class TenancyConfig(AppConfig):
@@ -8,4 +9,5 @@ class TenancyConfig(AppConfig):
 
     name = "boxoffice.tenancy"
     label = "tenancy"
+    verbose_name = _("tenants and members")
     default_auto_field = "django.db.models.BigAutoField"

@@ -1,6 +1,7 @@
 """The ticketing room."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class TicketingConfig(AppConfig):
@@ -8,4 +9,5 @@ class TicketingConfig(AppConfig):
 
     name = "boxoffice.ticketing"
     label = "ticketing"
+    verbose_name = _("box office")
     default_auto_field = "django.db.models.BigAutoField"
