@@ -72,7 +72,7 @@ class WorkerRuntime:
         self._heart = asyncio.create_task(self._beat_forever())
 
     async def _advance(self, tenant_id: UUID, run_id: UUID) -> None:
-        if self.is_draining or run_id in self._live:
+        if run_id in self._live:
             return
         with tenant_scope(tenant_id):
             lease = await in_db(leases.run_claim, run_id=run_id, owner=self.owner)
