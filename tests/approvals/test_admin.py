@@ -53,4 +53,4 @@ def test_pages_are_read_only_and_a_tenants_own(
     assert (
         str(request.pk) not in elsewhere.get("/admin/approvals/approvalrequest/").content.decode()
     )
-    assert elsewhere.get(path).status_code == 302  # as for a request that does not exist
+    assert elsewhere.get(path).status_code == 404  # as for a request that does not exist
