@@ -13,15 +13,21 @@ from django.utils.translation import gettext as _
 
 from agents import selectors, services
 from agents.following import Outcome
-from agents.models import Message, Run, RunState, Speaker
+from agents.models import Conversation, Message, Run, RunState
 from agents.timeline import message_data
 from approvals import services as approvals
 from approvals.models import Gate
 from approvals.selectors import request_get
+from boxoffice.common.batch import Answer, Batch
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError, NotFound
 from boxoffice.common.types import JsonObject
-from boxoffice.tenancy.principals import Principal, principal_of_member
+from boxoffice.tenancy.principals import (
+    Principal,
+    principal_ask,
+    principal_of_member,
+    principal_read,
+)
 from boxoffice.tenancy.scope import tenant_scope
 
 # A message becomes visible at its commit, which can be later than the time it carries.
@@ -95,7 +101,8 @@ class ChatSession:
             with tenant_scope(self._tenant_id), override(self._language):
                 return work(*args, **kwargs)
 
-        result: R = await database_sync_to_async(scoped)()
+        # Any thread will do: all pages of a process would wait in line for the sensitive one.
+        result: R = await database_sync_to_async(scoped, thread_sensitive=False)()
         return result
 
     def _who(self) -> Principal:
@@ -108,25 +115,43 @@ class ChatSession:
         return fresh
 
     def _open(self) -> set[UUID]:
-        conversation = selectors.conversation_get(
-            principal=self._who(), conversation_id=self.conversation_id
-        )
-        return set(selectors.messages_of(conversation).values_list("pk", flat=True))
+        batch = Batch()
+        batch.add(_MESSAGES, [self._tenant_id, self.conversation_id])
+        (said,) = self._seen_by_its_owner(batch)
+        return set(_ids(said))
 
     def _glance(self, followed: Collection[UUID]) -> Glance:
-        conversation = selectors.conversation_get(
-            principal=self._who(), conversation_id=self.conversation_id
-        )
         since, looked_at = self._seen_at - OVERLAP, now()
-        said = selectors.messages_of(conversation).filter(created_at__gte=since)
-        over = Run.objects.filter(pk__in=list(followed)).exclude(state__in=selectors.UNFINISHED)
-        seen = Glance(
-            unfinished=list(selectors.unfinished_runs(conversation).values_list("pk", flat=True)),
-            over=list(over.values_list("pk", flat=True)),
-            messages=list(said.exclude(speaker=Speaker.ASSISTANT).values_list("pk", flat=True)),
-        )
+        here = [self._tenant_id, self.conversation_id]
+        batch = Batch()
+        batch.add(_UNFINISHED, here)
+        batch.add(_OVER, [*here, list(followed)])
+        batch.add(_SAID, [*here, since])
+        unfinished, over, said = self._seen_by_its_owner(batch)
         self._seen_at = looked_at  # a glance that failed has seen nothing
-        return seen
+        return Glance(unfinished=_ids(unfinished), over=_ids(over), messages=_ids(said))
+
+    def _seen_by_its_owner(self, questions: Batch) -> list[Answer]:
+        """The answers, if the conversation is still the principal's to see; else ``NotFound``."""
+        user_id = self._principal.user_id
+        batch = Batch()
+        batch.add(_OWNER, [self._tenant_id, self.conversation_id])
+        if user_id is not None:
+            principal_ask(batch, tenant_id=self._tenant_id, user_id=user_id)
+        asked = len(batch)
+        batch.extend(questions)
+        answers = batch.send()
+        principal: Principal | None = self._principal
+        if user_id is not None:
+            principal = principal_read(answers[1], tenant_id=self._tenant_id, user_id=user_id)
+        owners = answers[0].rows
+        if principal is None or not owners:
+            raise NotFound("Conversation not found.")
+        ((owner_id, visitor),) = owners
+        mine = Conversation(user_id=owner_id, visitor=visitor)
+        if not services.owns(principal, mine) and not selectors.is_staff(principal):
+            raise NotFound("Conversation not found.")
+        return answers[asked:]
 
     def _message(self, message_id: UUID) -> JsonObject | None:
         message = Message.objects.filter(
@@ -175,6 +200,18 @@ class ChatSession:
             approvals.deny(request_id=approval_id, principal=principal)
         else:
             approvals.withdraw(request_id=approval_id, principal=principal)
+
+
+_OWNER = "SELECT user_id, visitor FROM agents_conversation WHERE tenant_id = %s AND id = %s"
+_MESSAGES = "SELECT id FROM agents_message WHERE tenant_id = %s AND conversation_id = %s"
+_SAID = f"{_MESSAGES} AND created_at >= %s AND speaker <> 'assistant' ORDER BY id"
+_RUNS = "SELECT id FROM agents_run WHERE tenant_id = %s AND conversation_id = %s"
+_UNFINISHED = f"{_RUNS} AND state IN ('queued', 'running', 'waiting') ORDER BY id"
+_OVER = f"{_RUNS} AND id = ANY(%s) AND state NOT IN ('queued', 'running', 'waiting')"
+
+
+def _ids(answer: Answer) -> list[UUID]:
+    return [row[0] for row in answer.rows]
 
 
 def _known_language(code: str) -> str:

@@ -7,11 +7,11 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser
-from guardian.shortcuts import get_perms
 
+from boxoffice.common.batch import Answer, Batch
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError, NotFound
-from boxoffice.tenancy.models import ApiToken, Membership, Tenant, Tier, User
+from boxoffice.tenancy.models import ApiToken, Tenant, Tier, User
 from boxoffice.tenancy.scope import operator_scope, tenant_scope
 
 ANONYMOUS = "anonymous"
@@ -64,42 +64,82 @@ def principal_for(
 
     Raises ``NotFound`` for a signed-in user who is no member: to them the tenant does not exist.
     """
-    with tenant_scope(tenant.pk):
-        if not isinstance(user, User):
+    if not isinstance(user, User):
+        with tenant_scope(tenant.pk):
             tier = Tier.objects.get(is_anonymous=True)
-            return Principal(
-                tenant_id=tenant.pk,
-                user_id=None,
-                visitor=visitor or secrets.token_hex(16),
-                username="",
-                role=ANONYMOUS,
-                tier_id=tier.pk,
-                permissions=frozenset(),
-            )
-        membership = Membership.objects.filter(user=user, is_active=True).first()
-        if membership is None and not user.is_superuser:
-            raise NotFound("No such page.")
         return Principal(
             tenant_id=tenant.pk,
-            user_id=user.pk,
-            visitor=None,
-            username=user.get_username(),
-            role=membership.role if membership else "admin",
-            tier_id=membership.tier_id if membership else Tier.objects.get(is_anonymous=True).pk,
-            permissions=frozenset(get_perms(user, tenant)),
+            user_id=None,
+            visitor=visitor or secrets.token_hex(16),
+            username="",
+            role=ANONYMOUS,
+            tier_id=tier.pk,
+            permissions=frozenset(),
         )
+    found = _member(tenant_id=tenant.pk, user_id=user.pk)
+    if found is None:
+        raise NotFound("No such page.")
+    return found
 
 
 def principal_of_member(*, tenant_id: UUID, user_id: int) -> Principal | None:
     """The principal as it stands now for work done later in a user's name; ``None`` if revoked."""
-    user = User.objects.filter(pk=user_id, is_active=True).first()
-    tenant = Tenant.objects.filter(pk=tenant_id, is_active=True).first()
-    if user is None or tenant is None:
-        return None
-    try:
-        return principal_for(tenant=tenant, user=user)
-    except NotFound:
-        return None
+    return _member(tenant_id=tenant_id, user_id=user_id)
+
+
+# The rights are guardian's: the user's own and those of their groups, all for a superuser.
+_MEMBER = """
+SELECT u.username, coalesce(m.role, 'admin'), coalesce(m.tier_id, (
+    SELECT id FROM tenancy_tier WHERE tenant_id = t.id AND is_anonymous
+  )), ARRAY(
+    SELECT p.codename FROM auth_permission p
+    JOIN django_content_type c ON c.id = p.content_type_id
+    WHERE c.app_label = 'tenancy' AND c.model = 'tenant' AND (
+      u.is_superuser
+      OR EXISTS (
+        SELECT FROM tenancy_tenantuserpermission own
+        WHERE own.permission_id = p.id AND own.user_id = u.id AND own.content_object_id = t.id
+      )
+      OR EXISTS (
+        SELECT FROM tenancy_tenantgrouppermission theirs
+        JOIN tenancy_user_groups g ON g.group_id = theirs.group_id
+        WHERE theirs.permission_id = p.id AND g.user_id = u.id AND theirs.content_object_id = t.id
+      )
+    )
+  )
+FROM tenancy_user u
+JOIN tenancy_tenant t ON t.id = %s
+LEFT JOIN tenancy_membership m ON m.tenant_id = t.id AND m.user_id = u.id AND m.is_active
+WHERE u.id = %s AND u.is_active AND t.is_active AND (m.id IS NOT NULL OR u.is_superuser)
+"""
+
+
+def principal_ask(batch: Batch, *, tenant_id: UUID, user_id: int) -> None:
+    """Add the question of ``principal_of_member`` to a batch; ``principal_read`` reads it."""
+    batch.add(_MEMBER, [tenant_id, user_id])
+
+
+def principal_read(answer: Answer, *, tenant_id: UUID, user_id: int) -> Principal | None:
+    """The member's principal, or ``None``."""
+    for username, role, tier_id, permissions in answer.rows:
+        return Principal(
+            tenant_id=tenant_id,
+            user_id=user_id,
+            visitor=None,
+            username=username,
+            role=role,
+            tier_id=tier_id,
+            permissions=frozenset(permissions),
+        )
+    return None
+
+
+def _member(*, tenant_id: UUID, user_id: int) -> Principal | None:
+    batch = Batch()
+    principal_ask(batch, tenant_id=tenant_id, user_id=user_id)
+    with tenant_scope(tenant_id):
+        (answer,) = batch.send()
+    return principal_read(answer, tenant_id=tenant_id, user_id=user_id)
 
 
 def token_create(*, tenant: Tenant, user: User, name: str = "", days: int = TOKEN_DAYS) -> str:
