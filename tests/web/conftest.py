@@ -1,4 +1,7 @@
-"""Chromium against the site's real processes; one demo box office and one stack per file."""
+"""Chromium against the site's real processes; one demo box office, and a stack per file.
+
+Two stacks at once would take each other's work: they share the database and the broker.
+"""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -28,9 +31,9 @@ ARGUMENTS = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def house(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Tenant]:
-    """The demo data, committed for all tests of the file; `arena`."""
+    """The demo data, committed for all tests of the folder; `arena`."""
     with django_db_blocker.unblock():
         call_command("seed_demo", quiet=True, yes=True)
         yield Tenant.objects.get(slug="arena")
@@ -61,7 +64,7 @@ def scripted(
         yield stack
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(house: Tenant) -> Iterator[Browser]:
     """Chromium; after the ORM work, which its event loop forbids in this thread."""
     with sync_playwright() as playwright:
