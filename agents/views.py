@@ -16,6 +16,7 @@ from agents import selectors, services
 from agents.models import Conversation
 from agents.page import page_strings
 from agents.timeline import timeline_of
+from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError, NotFound
 from boxoffice.tenancy.principals import Principal
 
@@ -143,4 +144,5 @@ def _config(
         "time_zone": request.tenant.time_zone,  # type: ignore[attr-defined]
         "currency": request.tenant.currency,  # type: ignore[attr-defined]
         "max_characters": services.MAX_MESSAGE_CHARACTERS,
+        "now": now().isoformat(),  # countdowns do not trust the fan's clock
     }

@@ -121,7 +121,7 @@ async def test_same_client_id_is_the_same_message(
 async def test_events_come_in_order_and_once_over_a_reconnect(ana: Client, run: Run) -> None:
     words = [text_delta(f"{number} ") for number in range(40)]
     await in_thread(publish)(run, run_started(epoch=1, is_resumed=False), *words[:10])
-    seen = []
+    seen: list[dict[str, Any]] = []
     async with page(ana, run.conversation_id) as first:
         await first.send(type="resume", after={str(run.pk): 0})
         await in_thread(publish)(run, *words[10:25])
