@@ -160,9 +160,11 @@ class ChatSession:
         return None if message is None else message_data(message)
 
     def _outcome(self, run_id: UUID) -> Outcome | None:
-        run = Run.objects.filter(pk=run_id).exclude(state__in=selectors.UNFINISHED).first()
-        if run is None:
+        batch = Batch()
+        batch.add(_OVER, [self._tenant_id, self.conversation_id, [run_id]])
+        if not batch.send()[0].rows:
             return None
+        run = Run.objects.get(pk=run_id)
         final = run.steps.order_by("seq").last()
         return Outcome(
             state=RunState(run.state),

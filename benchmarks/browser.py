@@ -25,6 +25,8 @@ class Page:
     """The same of the first token of each answer."""
     frames: int = 0
     finished: int = 0
+    recovered: int = 0
+    """Answers whose end the database told, because their stream did not."""
     seen: Counter[tuple[str, int]] = field(default_factory=Counter)
     _positions: dict[str, int] = field(default_factory=dict)
     _socket: aiohttp.ClientWebSocketResponse | None = None
@@ -83,6 +85,9 @@ class Page:
             self._count(event["run"], event["text"], arrived)
         elif event["type"] == "run.finished":
             self.finished += 1
+            if event.get("recovered"):
+                self.recovered += 1
+                self._fill(event["run"], event["answer"])
         elif event["type"] == "error":
             raise RuntimeError(f"The page was told: {event}")
 
@@ -94,6 +99,13 @@ class Page:
             self.seen[run, int(number)] += 1
             if number == "0":
                 self.first.append(passed)
+
+    def _fill(self, run: str, answer: str) -> None:
+        """The end brings the whole answer: what was not shown yet is shown with it."""
+        for token in answer.split():
+            number = int(token.partition(":")[0])
+            if not self.seen[run, number]:
+                self.seen[run, number] = 1
 
     def lost(self, tokens: int) -> int:
         """How many tokens of its answers, of ``tokens`` each, it was never shown."""

@@ -47,6 +47,11 @@ class Watched:
         """Tokens that a page was shown again."""
         return sum(page.repeated for page in self.pages)
 
+    @property
+    def recovered(self) -> int:
+        """Answers whose end came from the database."""
+        return sum(page.recovered for page in self.pages)
+
     def latency(self, share: float) -> float:
         """Milliseconds from the model to the page."""
         return quantile([each for page in self.pages for each in page.latencies], share)
@@ -115,6 +120,7 @@ def _rows(
         ),
         Row(figure="  tokens lost", value=many.lost, unit="", expected="0", reference="0"),
         Row(figure="  tokens repeated", value=many.repeated, unit="", expected="0", reference="0"),
+        Row(figure="  ends told by the database", value=many.recovered, unit="", expected="0"),
         Row(figure="  tokens per frame", value=tokens / frames, unit=""),
         *(
             Row(figure=f"  CPU per token, {name}", value=used / tokens * 1e6, unit="µs")

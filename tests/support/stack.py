@@ -197,6 +197,7 @@ class Stack:
         if name == "web":
             web = [sys.executable, "-m", "uvicorn", "boxoffice.config.asgi:application"]
             web += ["--host", "127.0.0.1", "--port", str(self.port), "--ws", "websockets-sansio"]
+            web += ["--ws-per-message-deflate", "false", "--no-access-log"]
             return [*web, "--timeout-graceful-shutdown", "2", "--log-level", "warning"]
         if name == "beat":
             schedule = str(self.home / "beat-schedule")

@@ -62,7 +62,9 @@ def commands(options: Options, home: Path) -> dict[str, list[str]]:
     celery = [python, *quiet, "-m", "celery", "--quiet", "-A", "boxoffice.config.celery"]
     web = [python, "-m", "uvicorn", "boxoffice.config.asgi:application"]
     web += ["--host", options.host, "--port", str(options.port), "--ws", "websockets-sansio"]
-    web += ["--timeout-graceful-shutdown", "5", "--no-access-log", "--log-level", "warning"]
+    # A frame holds a few words: packing it costs more than sending it.
+    web += ["--ws-per-message-deflate", "false", "--no-access-log"]
+    web += ["--timeout-graceful-shutdown", "5", "--log-level", "warning"]
     worker = [*celery, "worker", "-P", "threads", "-c", str(RUNS_PER_WORKER)]
     worker += ["--without-gossip", "--without-mingle", "-l", "WARNING"]
     schedule = str(home / "beat-schedule")
