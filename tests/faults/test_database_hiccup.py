@@ -2,14 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import OperationalError
 
-from agents import selectors, services, stream
+from agents import services, stream
 from agents.loop.events import text_delta
 from agents.session import ChatSession
 from tests.support.cast import Cast
@@ -18,12 +18,14 @@ from tests.support.sockets import in_thread, page, signed_in
 FAILURES = 3
 
 
-def fails_at_first(work: Callable[..., Any], failures: Iterator[int]) -> Callable[..., Any]:
+def fails_at_first(work: Callable[..., Any], is_over: asyncio.Event) -> Callable[..., Any]:
     """The work, after it has failed a few times."""
+    failures = iter(range(FAILURES))
 
     async def unsteady(*args: Any, **kwargs: Any) -> Any:
         if next(failures, None) is not None:
             raise OperationalError("the connection is lost")
+        is_over.set()
         return await work(*args, **kwargs)
 
     return unsteady
@@ -38,8 +40,8 @@ async def test_a_page_goes_on_after_the_database_has_failed(
     monkeypatch.setattr("agents.following.RETRY_SECONDS", 0.05)
     conversation = await in_thread(arena.conversation)("ana")
     client = await in_thread(signed_in)(arena, "ana")
-    left = iter(range(FAILURES))
-    monkeypatch.setattr(ChatSession, name, fails_at_first(getattr(ChatSession, name), left))
+    is_over = asyncio.Event()
+    monkeypatch.setattr(ChatSession, name, fails_at_first(getattr(ChatSession, name), is_over))
 
     def post() -> Any:
         with arena.scope():
@@ -55,7 +57,8 @@ async def test_a_page_goes_on_after_the_database_has_failed(
             run_id=posted.run.pk, epoch=1, floor=0, events=[text_delta("Olá")]
         )
         assert (await open_page.until("text.delta"))["text"] == "Olá"
-    assert next(left, None) is None
+        async with asyncio.timeout(10):
+            await is_over.wait()
 
 
 async def test_what_was_said_while_the_database_failed_is_shown_after_all(
@@ -69,7 +72,7 @@ async def test_what_was_said_while_the_database_failed_is_shown_after_all(
     monkeypatch.setattr("agents.notices._send", lost)
     monkeypatch.setattr("agents.consumers.LOOK_SECONDS", 0.05)
     monkeypatch.setattr("agents.session.OVERLAP", timedelta(0))
-    works = selectors.messages_of
+    works = ChatSession._seen_by_its_owner
     failures: list[OperationalError] = []
     is_failing = threading.Event()
     has_failed = threading.Event()
@@ -82,7 +85,7 @@ async def test_what_was_said_while_the_database_failed_is_shown_after_all(
             has_failed.set()
         raise failures[-1]
 
-    monkeypatch.setattr("agents.selectors.messages_of", unsteady)
+    monkeypatch.setattr(ChatSession, "_seen_by_its_owner", unsteady)
     conversation = await in_thread(arena.conversation)("ana")
     client = await in_thread(signed_in)(arena, "ana")
     async with page(client, conversation.pk) as open_page:
