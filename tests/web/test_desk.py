@@ -54,6 +54,7 @@ def test_handoff_appears_is_answered_in_the_same_chat_and_leaves(
 
     row.get_by_role("link", name="Ler e responder").click()
     expect(rita.page.locator("#waits")).to_be_visible()
+    rita.page.locator("#log h3").first.wait_for(state="attached")  # drawn by the script
     rita.say("Oi, aqui é a Rita. Posso ajudar?")
     ana.page.get_by_text("aqui é a Rita").wait_for()
     expect(rita.page.locator("#waits")).to_be_hidden()
