@@ -166,7 +166,6 @@ class RunTools:
 
     async def _one(self, runner: Runner, index: int, call: ToolCall) -> dispatch.CallReport:
         state = runner.state
-        was_over = call.state not in (CallState.PROPOSED, CallState.GATED)
         is_read = dispatch.is_read(call.tool)
         fence = partial(leases.fence_read if is_read else leases.fence, state.lease)
         refusal = self._refusal(runner, index, call)
@@ -184,7 +183,9 @@ class RunTools:
             report = await in_db(
                 dispatch.call_run, call_id=call.pk, caller=state.caller, fence=fence
             )
-        if report.outcome is dispatch.Outcome.DONE and not was_over:
+        if report.outcome is dispatch.Outcome.DONE and call.pk not in state.told:
+            # Told once by each worker: a page knows a call by its id.
+            state.told.add(call.pk)
             runner.emit(tool_result(report.call))
         return report
 

@@ -40,6 +40,7 @@ class RunState:
     cost_micros_left: int
     open_calls: list[UUID] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    told: set[UUID] = field(default_factory=set)
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     text: str = ""
 

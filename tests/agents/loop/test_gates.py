@@ -7,6 +7,7 @@ import pytest
 
 from agents import recovery
 from agents.models import Conversation, Run, RunState
+from agents.stream import history
 from approvals import services as approvals
 from approvals.models import ApprovalRequest
 from boxoffice.ticketing.models import Hold, Order, Price
@@ -235,3 +236,14 @@ def test_an_edited_approval_does_what_the_reviewer_wrote(
     (call,) = arena.calls(run.pk)
     assert call.state == "succeeded"
     assert call.arguments["subject"] == "Oi"
+
+
+def test_a_call_that_cannot_be_previewed_is_told_to_model_and_page(
+    arena: Cast, worker: Worker, model: ScriptedModel
+) -> None:
+    run = refund(arena, worker, model, arena.tenant.pk)
+    assert arena.run(run.pk).state == RunState.SUCCEEDED
+    assert told(model)["error"]["code"] == "order_not_found"
+    (call,) = arena.calls(run.pk)
+    events = [e for e in history(run_id=run.pk) if e["type"] == "tool.result"]
+    assert [event["call"] for event in events] == [str(call.pk)]
