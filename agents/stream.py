@@ -7,6 +7,7 @@ is refused. What matters for good is in ``Step`` rows: a stream may be lost.
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import logging
 from collections import defaultdict
@@ -46,6 +47,7 @@ end
 redis.call('EXPIRE', KEYS[1], ARGV[4])
 return seq
 """
+_APPEND_SHA = hashlib.sha1(_APPEND.encode(), usedforsecurity=False).hexdigest()
 
 
 def stream_key(run_id: UUID | str) -> str:
@@ -114,7 +116,6 @@ class Publisher:
         self._client = redis.asyncio.Redis.from_url(
             settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=2, max_connections=8
         )
-        self._script = self._client.register_script(_APPEND)
         self._dirty: dict[UUID, RunChannel] = {}
         self._wake = asyncio.Event()
         self._lock = asyncio.Lock()
@@ -156,18 +157,26 @@ class Publisher:
                 logger.warning("events of %d runs lost: %s", len(batches), type(error).__name__)
 
     async def _write(self, batches: list[tuple[RunChannel, list[JsonObject]]]) -> None:
-        pipeline = self._client.pipeline(transaction=False)
-        for channel, events in batches:
-            await self._script(
-                keys=[stream_key(channel.run_id)],
-                args=_arguments(channel.epoch, channel.last_seq, events),
-                client=pipeline,
-            )
-        for (channel, _), answer in zip(batches, await pipeline.execute(), strict=True):
+        answers = await self._append(batches)
+        if any(isinstance(answer, redis.exceptions.NoScriptError) for answer in answers):
+            # A fresh server: it has run none of them.
+            await self._client.script_load(_APPEND)
+            answers = await self._append(batches)
+        for (channel, _), answer in zip(batches, answers, strict=True):
+            if isinstance(answer, Exception):
+                raise answer
             if answer == -1:
                 channel.is_taken_over = True
             else:
                 channel.last_seq = int(answer)
+
+    async def _append(self, batches: list[tuple[RunChannel, list[JsonObject]]]) -> list[Any]:
+        """One message for all; redis-py's own scripts would ask each time whether they exist."""
+        pipeline = self._client.pipeline(transaction=False)
+        for channel, events in batches:
+            arguments = _arguments(channel.epoch, channel.last_seq, events)
+            pipeline.evalsha(_APPEND_SHA, 1, stream_key(channel.run_id), *arguments)
+        return list(await pipeline.execute(raise_on_error=False))
 
     async def close(self) -> None:
         """Write the rest, and let the connection go."""

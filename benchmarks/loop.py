@@ -91,8 +91,8 @@ class Clock:
             self._timed(dispatch, "call_run", "dispatch"),
             self._timed(checkpoints, "results_commit", "results commit"),
             self._timed(checkpoints, "answer_commit", "answer commit"),
-            self._counted(psycopg.Cursor, "execute", "statements"),
-            self._counted(psycopg.Connection, "commit", "transactions"),
+            self._counted(psycopg.Cursor, "execute", "messages"),
+            self._counted(psycopg.Connection, "commit", "commits"),
         ):
             yield
 

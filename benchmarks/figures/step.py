@@ -3,6 +3,7 @@
 import time
 
 from benchmarks.loop import TOOL, Clock, queue_runs, work
+from benchmarks.processes import cpu_of_postgres
 from benchmarks.sizes import Size
 from benchmarks.stage import make_stage
 from benchmarks.table import Figure, Row, quantile
@@ -17,10 +18,12 @@ def measure(size: Size) -> Figure:
     work(stage, queue_runs(stage, 1), steps=min(5, size.steps_per_run), clock=Clock())
     runs = queue_runs(stage, size.step_runs)
     clock = Clock()
-    cpu = time.process_time()
+    cpu, database = time.process_time(), cpu_of_postgres()
     work(stage, runs, steps=size.steps_per_run, clock=clock)
     cpu = (time.process_time() - cpu) * 1000
+    database = (cpu_of_postgres() - database) * 1000
     steps = len(clock.steps)
+    messages = clock.counts["messages"] / steps
     rows = [
         Row(
             figure="one model + tool step, p50",
@@ -35,12 +38,17 @@ def measure(size: Size) -> Figure:
             for phase, times in clock.phases.items()
         ),
         Row(figure="CPU of the worker per step", value=cpu / steps, unit="ms"),
-        Row(figure="statements per step", value=clock.counts["statements"] / steps, unit=""),
-        Row(figure="commits per step", value=clock.counts["transactions"] / steps, unit=""),
+        Row(figure="CPU of PostgreSQL per step", value=database / steps, unit="ms"),
+        Row(
+            figure="messages to the database per step",
+            value=messages,
+            unit="",
+        ),
+        Row(figure="  and commits", value=clock.counts["commits"] / steps, unit=""),
     ]
     return Figure(
         name="step",
         title=f"Overhead of a durable step (claim to committed result, {steps} steps)",
         rows=rows,
-        remarks=["Statements and CPU include the claim and the end of each run."],
+        remarks=["Messages and CPU include the claim and the end of each run."],
     )

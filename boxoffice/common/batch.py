@@ -7,8 +7,10 @@ ORM's scope by tenant is not there: a caller names the tenant, and row-level sec
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 from django.db import connection, models
 
@@ -42,22 +44,19 @@ class Batch:
     To be sent inside a transaction. An empty batch sends nothing.
     """
 
-    _texts: list[str] = field(default_factory=list)
-    _values: list[Any] = field(default_factory=list)
+    _statements: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
 
     def __len__(self) -> int:
         """How many statements it has."""
-        return len(self._texts)
+        return len(self._statements)
 
     def extend(self, other: "Batch") -> None:
         """Add all statements of another batch."""
-        self._texts += other._texts
-        self._values += other._values
+        self._statements += other._statements
 
     def add(self, text: str, values: Sequence[Any] = ()) -> None:
         """Add a statement; its values are marked ``%s``."""
-        self._texts.append(text)
-        self._values.extend(values)
+        self._statements.append((text, values))
 
     def insert(self, row: models.Model) -> None:
         """Add the insertion of a new row, whose tenant is set. No signal is sent."""
@@ -88,14 +87,15 @@ class Batch:
 
     def send(self) -> list[Answer]:
         """Send all, and return the answers in order."""
-        if not self._texts:
+        if not self._statements:
             return []
         answers = []
         with connection.cursor() as cursor:
-            cursor.execute("; ".join(self._texts), self._values)
-            for _ in self._texts:
-                rows = cursor.fetchall() if cursor.description else []
-                answers.append(Answer(cursor.rowcount, rows))
+            # Values are put into each text by itself: psycopg remembers how to for short texts.
+            cursor.execute("; ".join(cursor.mogrify(*each) for each in self._statements))
+            for _ in self._statements:
+                has_rows = cursor.pgresult.nfields > 0
+                answers.append(Answer(cursor.rowcount, cursor.fetchall() if has_rows else []))
                 cursor.nextset()
         return answers
 
@@ -131,7 +131,20 @@ def _test(model: type[models.Model], name: str, value: Any) -> tuple[str, list[A
     return f'"{column.column}" = %s', [_value(column, value)]
 
 
+# What psycopg takes as it is; other columns ask their field.
+_PLAIN: tuple[type[models.Field[Any, Any]], ...] = (
+    models.CharField,
+    models.TextField,
+    models.IntegerField,
+    models.BooleanField,
+    models.DateTimeField,
+    models.UUIDField,
+)
+
+
 def _value(column: Any, value: Any) -> Any:
+    if isinstance(value, (str, int, UUID, datetime)) and isinstance(column, _PLAIN):
+        return value
     if hasattr(value, "resolve_expression"):
         raise TypeError(f"{column}: an expression needs the ORM.")
     return column.get_db_prep_save(value, connection)
