@@ -132,7 +132,7 @@ def _test(model: type[models.Model], name: str, value: Any) -> tuple[str, list[A
 
 
 # What psycopg takes as it is; other columns ask their field.
-_PLAIN: tuple[type[models.Field[Any, Any]], ...] = (
+_PLAIN: tuple[Any, ...] = (
     models.CharField,
     models.TextField,
     models.IntegerField,
