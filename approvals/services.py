@@ -226,6 +226,8 @@ def _locked(request_id: UUID) -> ApprovalRequest:
 def _open_for_decision(request_id: UUID, principal: Principal) -> tuple[ApprovalRequest, int]:
     """The locked request, if ``principal`` may decide on it now."""
     request = _locked(request_id)
+    if principal.tenant_id != request.tenant_id:
+        raise not_found()  # rights are held over one tenant only
     user_id = decider_check(request=request, principal=principal)
     _refuse_decided(request)
     return request, user_id

@@ -281,3 +281,9 @@ class TestSettle:
             services.settle(request_id=request.pk, outcome="failed", detail={})
         request.refresh_from_db()
         assert request.state == "executed"
+
+
+def test_a_reviewers_rights_end_at_their_own_tenant(cast: Cast, ask: Any) -> None:
+    request = ask()
+    with tenant_scope(cast.arena.pk), pytest.raises(NotFound):
+        services.approve(request_id=request.pk, principal=cast.principal("rui"))
