@@ -284,6 +284,6 @@ class TestSettle:
 
 
 def test_a_reviewers_rights_end_at_their_own_tenant(cast: Cast, ask: Any) -> None:
-    request = ask()
+    request, stranger = ask(), cast.principal("rui")
     with tenant_scope(cast.arena.pk), pytest.raises(NotFound):
-        services.approve(request_id=request.pk, principal=cast.principal("rui"))
+        services.approve(request_id=request.pk, principal=stranger)
