@@ -98,7 +98,12 @@ class Window:
 
     def forget_lost_connection(self) -> None:
         """The test took the server away: what the browser said of that is no problem."""
-        self.problems = [one for one in self.problems if "ERR_CONNECTION" not in one]
+        self.problems = [
+            one
+            for one in self.problems
+            # A handshake may also meet a server that is just closing.
+            if "ERR_CONNECTION" not in one and not one.startswith("WebSocket connection to")
+        ]
 
     def close(self) -> None:
         """Close the window."""
