@@ -2,13 +2,16 @@
 
 import contextlib
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from django.db import connection
@@ -102,6 +105,39 @@ def resident_mb(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / 1e6
 
 
+def owner() -> psycopg.Connection[Any]:
+    """A connection to the database beside the product's, as the owner of its tables."""
+    settings = connection.settings_dict
+    about = {"dbname": settings["NAME"], "user": settings["USER"], "host": settings["HOST"]}
+    return psycopg.connect(**about, autocommit=True)
+
+
+def commit_ms(times: int = 200) -> list[float]:
+    """How long this machine takes to commit one row of 1 KB: the least that anything durable costs.
+
+    Written to a table that goes away again, by psycopg alone.
+    """
+    taken = []
+    with owner() as own:
+        own.execute("CREATE TABLE benchmark_floor (body text)")
+        for _ in range(times):
+            started = time.perf_counter()
+            own.execute("INSERT INTO benchmark_floor VALUES (%s)", [secrets.token_hex(512)])
+            taken.append((time.perf_counter() - started) * 1000)
+        own.execute("DROP TABLE benchmark_floor")
+    return taken
+
+
+def python_ms(times: int = 20) -> float:
+    """CPU time of a hundred thousand additions: how fast this machine is at the moment."""
+    started = time.process_time()
+    for _ in range(times):
+        total = 0
+        for number in range(100_000):
+            total += number
+    return (time.process_time() - started) * 1000 / times
+
+
 class ConnectionCount:
     """The most connections that the product's processes have had to the database at once."""
 
@@ -119,10 +155,8 @@ class ConnectionCount:
         self._thread.join()
 
     def _watch(self) -> None:
-        settings = connection.settings_dict
-        about = {"dbname": settings["NAME"], "user": settings["USER"], "host": settings["HOST"]}
         count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
-        with psycopg.connect(**about, autocommit=True) as own:
+        with owner() as own:
             while not self._over.wait(SAMPLE_SECONDS):
                 row = own.execute(count, [APPLICATION]).fetchone()
                 self.most = max(self.most, row[0] if row else 0)
