@@ -1,7 +1,7 @@
 """The one way to a model: the official SDK against any Messages-API endpoint, streamed.
 
-The stream's events are read as plain JSON (the SDK's models of them cost three times the CPU), and
-a stream that breaks in the middle is tried again from its beginning.
+Raw stream events are read (the SDK's accumulating helpers cost twice the CPU), and a stream that
+breaks in the middle is tried again from its beginning.
 """
 
 import asyncio
@@ -19,7 +19,6 @@ from django.conf import settings
 
 from agents.llm.demo.server import DemoServer, start_demo_server
 from agents.llm.routes import Route, route
-from agents.llm.sse import EventReader
 from agents.llm.turns import ModelRequest, ModelTurn, ProposedCall, Usage
 from boxoffice.common.exceptions import BoxOfficeError
 from boxoffice.common.types import JsonObject, storable
@@ -52,14 +51,6 @@ class _StreamBroken(Exception):
     """The stream ended before the message did."""
 
 
-class _StreamError(Exception):
-    """The endpoint has ended the stream by an ``error`` event."""
-
-    def __init__(self, event: JsonObject) -> None:
-        self.error_type = str((event.get("error") or {}).get("type", ""))
-        super().__init__(self.error_type)
-
-
 @dataclass(slots=True)
 class _Assembly:
     """A message while its events arrive."""
@@ -71,52 +62,50 @@ class _Assembly:
     is_over: bool = False
     request_id: str = ""
 
-    def take(self, event: JsonObject) -> str:
-        """Add an event; returns the text that it brings, if any. Raises ``_StreamError``."""
-        kind = event["type"]
+    def take(self, event: Any) -> str:
+        """Add an event; returns the text that it brings, if any."""
+        kind = event.type
         if kind == "content_block_delta":
-            return self._delta(event["index"], event["delta"])
+            return self._delta(event.index, event.delta)
         if kind == "content_block_start":
-            self._start(event["index"], event["content_block"])
+            self._start(event.index, event.content_block)
         elif kind == "message_start":
-            self._count(event["message"]["usage"])
+            self._count(event.message.usage)
         elif kind == "message_delta":
-            self.stop_reason = event["delta"].get("stop_reason")
-            self._count(event.get("usage") or {})
+            self.stop_reason = event.delta.stop_reason
+            self._count(event.usage)
         elif kind == "message_stop":
             self.is_over = True
-        elif kind == "error":
-            raise _StreamError(event)
         return ""
 
-    def _start(self, index: int, block: JsonObject) -> None:
-        if block["type"] == "text":
-            self.blocks.append({"type": "text", "text": block.get("text") or ""})
-        elif block["type"] == "tool_use":
+    def _start(self, index: int, block: Any) -> None:
+        if block.type == "text":
+            self.blocks.append({"type": "text", "text": block.text or ""})
+        elif block.type == "tool_use":
             self.json_parts[index] = []
             self.blocks.append(
-                {"type": "tool_use", "id": block["id"], "name": block["name"], "input": {}}
+                {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
             )
         else:
-            self.blocks.append({k: v for k, v in block.items() if v is not None})
+            self.blocks.append(block.model_dump(mode="json", exclude_none=True))
 
-    def _delta(self, index: int, delta: JsonObject) -> str:
-        if delta["type"] == "text_delta":
-            text = str(delta["text"])
-            self.blocks[index]["text"] += text
-            return text
-        if delta["type"] == "input_json_delta":
-            self.json_parts[index].append(delta["partial_json"])
+    def _delta(self, index: int, delta: Any) -> str:
+        if delta.type == "text_delta":
+            block = self.blocks[index]
+            block["text"] += delta.text
+            return str(delta.text)
+        if delta.type == "input_json_delta":
+            self.json_parts[index].append(delta.partial_json)
         return ""
 
-    def _count(self, usage: JsonObject) -> None:
+    def _count(self, usage: Any) -> None:
         for name in (
             "input_tokens",
             "output_tokens",
             "cache_read_input_tokens",
             "cache_creation_input_tokens",
         ):
-            value = usage.get(name)
+            value = getattr(usage, name, None)
             if value is not None:
                 self.usage[name] = value
 
@@ -186,15 +175,12 @@ class Gateway:
                 return await self._once(client, request, on_text)
             except (_StreamBroken, *_BROKEN) as error:
                 logger.warning("model stream broke (try %d): %r", attempt + 1, error)
-            except _StreamError as error:
-                if error.error_type not in _RETRYABLE_TYPES:
-                    raise ModelUnavailable("The model could not be reached.") from error
-                logger.warning("model stream failed (try %d): %s", attempt + 1, error)
             except anthropic.APIConnectionError as error:
                 logger.warning("model not reached (try %d): %r", attempt + 1, error)
                 break  # the SDK has tried again by itself
             except anthropic.APIStatusError as error:
-                raise _given_up(error) from error
+                if not _may_retry(error):
+                    raise _given_up(error) from error
         raise ModelUnavailable("The model could not be reached.")
 
     async def _once(
@@ -205,7 +191,7 @@ class Gateway:
     ) -> ModelTurn:
         assembly = _Assembly()
         options: dict[str, Any] = {"tools": request.tools} if request.tools else {}
-        call = client.messages.with_streaming_response.create(
+        stream: Any = await client.messages.create(
             model=request.model,
             max_tokens=request.max_tokens,
             system=request.system,  # type: ignore[arg-type]
@@ -213,17 +199,12 @@ class Gateway:
             stream=True,
             **options,
         )
-        reader = EventReader()
-        async with call as response:
-            assembly.request_id = response.request_id or ""
-            try:
-                async for chunk in response.iter_bytes():
-                    for event in reader.feed(chunk):
-                        text = assembly.take(event)
-                        if text:
-                            on_text(text)
-            except (ValueError, LookupError, TypeError) as error:
-                raise _StreamBroken("an event was not understood") from error
+        async with stream:
+            assembly.request_id = stream.response.headers.get("request-id", "")
+            async for event in stream:
+                text = assembly.take(event)
+                if text:
+                    on_text(text)
         return assembly.finish()
 
     async def _ready(self) -> anthropic.AsyncAnthropic:
@@ -256,8 +237,13 @@ class Gateway:
             await self._demo.close()
 
 
+def _may_retry(error: anthropic.APIStatusError) -> bool:
+    """Only an error inside a stream (status 200) is ours to retry; the SDK has done the others."""
+    return error.status_code == 200 and getattr(error, "type", "") in _RETRYABLE_TYPES
+
+
 def _given_up(error: anthropic.APIStatusError) -> BoxOfficeError:
-    if error.status_code >= 500 or error.status_code in (408, 409, 429):
+    if error.status_code >= 500 or error.status_code in (200, 408, 409, 429):
         return ModelUnavailable("The model could not be reached.")
     logger.error("the model's endpoint refused a request: %s", error.status_code)
     return ModelRefused(f"The model's endpoint refused the request ({error.status_code}).")
