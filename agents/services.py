@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from agents import signals
@@ -19,11 +19,10 @@ from agents.models import (
     Step,
     StepKind,
 )
-from agents.selectors import conversation_get, conversations_for, is_staff, run_get
+from agents.selectors import conversation_get, conversations_for, run_get
 from boxoffice.audit.services import record
-from boxoffice.common.batch import Batch, loaded
 from boxoffice.common.clock import now
-from boxoffice.common.exceptions import Conflict, Forbidden, InvalidInput, NotFound
+from boxoffice.common.exceptions import Conflict, Forbidden, InvalidInput
 from boxoffice.common.transitions import transition
 from boxoffice.tenancy.models import Tier
 from boxoffice.tenancy.principals import Principal
@@ -81,51 +80,21 @@ def message_post(
     text = _clean(text)
     if client_id is not None and not 1 <= len(client_id) <= 64:
         raise InvalidInput(_("client_id: between 1 and 64 characters."))
-    with transaction.atomic():
-        place = _lock(principal, conversation_id, client_id)
-        if place.known is not None:
-            return Posted(message=place.known, run=place.known.run)
-        if not owns(principal, place.conversation):
-            return _answer_as_human(principal, place.conversation, text, client_id)
-        return _ask(principal, place, text, client_id)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """A locked conversation: the run that a message would join, and what a new one may use.
-
-    ``known`` is a message that was posted under the same ``client_id`` before.
-    """
-
-    conversation: Conversation
-    active: Run | None
-    tier: Tier | None
-    known: Message | None
-
-
-_HERE = "WHERE tenant_id = %s AND conversation_id = %s"
-_ACTIVE = f"{_HERE} AND parent_id IS NULL AND state IN ('queued', 'running') LIMIT 1 FOR UPDATE"
-
-
-def _lock(principal: Principal, conversation_id: UUID, client_id: str | None) -> _Place:
-    """Lock the conversation, in one message; ``NotFound`` if the principal may not see it."""
-    here = [principal.tenant_id, conversation_id]
-    batch = Batch()
-    batch.select(Conversation, "WHERE tenant_id = %s AND id = %s FOR UPDATE", here)
-    batch.select(Run, _ACTIVE, here)
-    tier = [principal.tenant_id, principal.tier_id]
-    batch.select(Tier, "WHERE tenant_id = %s AND id = %s", tier)
-    batch.select(Message, f"{_HERE} AND client_id = %s", [*here, client_id])
-    found, runs, tiers, messages = batch.send()
-    conversation = next(iter(loaded(Conversation, found)), None)
-    if conversation is None or not (owns(principal, conversation) or is_staff(principal)):
-        raise NotFound("Conversation not found.")
-    return _Place(
-        conversation=conversation,
-        active=next(iter(loaded(Run, runs)), None),
-        tier=next(iter(loaded(Tier, tiers)), None),
-        known=next(iter(loaded(Message, messages)), None),
-    )
+    conversation = conversation_get(principal=principal, conversation_id=conversation_id)
+    try:
+        with transaction.atomic():
+            Conversation.objects.select_for_update().get(pk=conversation.pk)
+            known = _known(conversation, client_id)
+            if known is not None:
+                return known
+            if not owns(principal, conversation):
+                return _answer_as_human(principal, conversation, text, client_id)
+            return _ask(principal, conversation, text, client_id)
+    except IntegrityError:
+        known = _known(conversation, client_id)
+        if known is None:
+            raise
+        return known
 
 
 def owns(principal: Principal, conversation: Conversation) -> bool:
@@ -216,11 +185,30 @@ def _clean(text: object) -> str:
     return cleaned
 
 
-def _ask(principal: Principal, place: _Place, text: str, client_id: str | None) -> Posted:
-    conversation, joins = place.conversation, place.active is not None
-    run = place.active or _run_draft(place)
-    message = Message(
-        tenant_id=principal.tenant_id,
+def _known(conversation: Conversation, client_id: str | None) -> Posted | None:
+    if client_id is None:
+        return None
+    message = (
+        Message.objects.filter(conversation=conversation, client_id=client_id)
+        .select_related("run")
+        .first()
+    )
+    return None if message is None else Posted(message=message, run=message.run)
+
+
+def _ask(
+    principal: Principal, conversation: Conversation, text: str, client_id: str | None
+) -> Posted:
+    run = (
+        Run.objects.select_for_update()
+        .filter(conversation=conversation, parent=None)
+        .filter(state__in=[RunState.QUEUED, RunState.RUNNING])
+        .first()
+    )
+    joins = run is not None
+    if run is None:
+        run = _run_create(principal, conversation)
+    message = Message.objects.create(
         conversation=conversation,
         run=run,
         speaker=Speaker.FAN,
@@ -229,16 +217,16 @@ def _ask(principal: Principal, place: _Place, text: str, client_id: str | None) 
         client_id=client_id,
         taken_at=None if joins else now(),
     )
-    batch = Batch()
-    if not joins:
-        batch.insert(run)
-    batch.insert(message)
     if not conversation.title:
-        where = {"tenant_id": principal.tenant_id, "id": conversation.pk}
-        batch.update(Conversation, changes={"title": text[:120]}, where=where)
+        Conversation.objects.filter(pk=conversation.pk).update(title=text[:120])
     if not joins:
-        batch.insert(_input_step(run, message))
-    batch.send()
+        Step.objects.create(
+            run=run,
+            seq=1,
+            epoch=0,
+            kind=StepKind.INPUT,
+            content={"messages": [{"id": str(message.pk), "text": text}]},
+        )
     transaction.on_commit(
         partial(
             signals.message_posted.send,
@@ -252,25 +240,10 @@ def _ask(principal: Principal, place: _Place, text: str, client_id: str | None) 
     return Posted(message=message, run=run)
 
 
-def _input_step(run: Run, message: Message) -> Step:
-    """The first step of a new run: what the fan said."""
-    return Step(
-        tenant_id=run.tenant_id,
-        run=run,
-        seq=1,
-        epoch=0,
-        kind=StepKind.INPUT,
-        content={"messages": [{"id": str(message.pk), "text": message.text}]},
-    )
-
-
-def _run_draft(place: _Place) -> Run:
-    tier = place.tier
-    if tier is None:
-        raise NotFound("Conversation not found.")
-    return Run(
-        tenant_id=place.conversation.tenant_id,
-        conversation=place.conversation,
+def _run_create(principal: Principal, conversation: Conversation) -> Run:
+    tier = Tier.objects.get(pk=principal.tier_id)
+    return Run.objects.create(
+        conversation=conversation,
         model=tier.model_alias,
         tier=tier.slug,
         max_steps=tier.max_steps,

@@ -19,8 +19,8 @@ class Page:
     session: aiohttp.ClientSession
     url: str
     headers: dict[str, str]
-    latencies: list[tuple[int, float]] = field(default_factory=list)
-    """Number of each token, and milliseconds from the model's socket to this page."""
+    latencies: list[float] = field(default_factory=list)
+    """Milliseconds from the model's socket to this page, of each token."""
     first: list[float] = field(default_factory=list)
     """The same of the first token of each answer."""
     frames: int = 0
@@ -95,7 +95,7 @@ class Page:
         for token in text.split():
             number, _, sent = token.partition(":")
             passed = (arrived - int(sent)) / 1e6
-            self.latencies.append((int(number), passed))
+            self.latencies.append(passed)
             self.seen[run, int(number)] += 1
             if number == "0":
                 self.first.append(passed)
