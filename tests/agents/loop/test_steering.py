@@ -8,6 +8,7 @@ from django.db import connection
 
 from agents import services
 from agents.models import Conversation, Message, Run, RunState, Speaker
+from agents.stream import history
 from boxoffice.common.exceptions import Conflict
 from boxoffice.ticketing.services.holds import hold_create
 from tests.support.cast import Cast
@@ -17,6 +18,14 @@ from tests.support.worker import Worker
 
 def conversation_of(run: Run) -> Conversation:
     return Conversation(pk=run.conversation_id, tenant_id=run.tenant_id)
+
+
+def until_said(run: Run) -> None:
+    """Wait until the first text of a run has reached its page."""
+    deadline = time.monotonic() + 10
+    while not any(e["type"] == "text.delta" for e in history(run_id=run.pk)):
+        assert time.monotonic() < deadline, "nothing was said"
+        time.sleep(0.02)
 
 
 def test_a_message_during_a_run_is_answered_by_it_once_and_in_order(
@@ -85,7 +94,7 @@ def test_stopping_keeps_what_was_said_and_ends_the_model_call(
     run = arena.post("ana", "conte")
     future = worker.start(run.tenant_id, run.pk)
     model.wait_for_requests(1)
-    time.sleep(0.3)
+    until_said(run)
     with arena.scope():
         services.run_cancel(principal=arena.principal("ana"), run_id=run.pk)
     future.result(30)
