@@ -10,6 +10,7 @@ from pathlib import Path
 from django.apps import apps
 from django.db import models
 
+from boxoffice.common import crash
 from boxoffice.config.devstack.environment import CHECKOUT
 
 ROOMS = ("boxoffice", "approvals", "tools", "agents")
@@ -164,5 +165,30 @@ def test_scopes_are_opened_by_name() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module == "boxoffice.tenancy.scope"
         if any(alias.name.startswith("_") for alias in node.names)
+    ]
+    assert offences == []
+
+
+def test_crash_points_stand_at_the_places_that_are_listed() -> None:
+    """Each by a literal name, and each name in use: a walk over ``POINTS`` misses none."""
+    names = [
+        node.args[0].value if isinstance(node.args[0], ast.Constant) else f"{path}:{node.lineno}"
+        for path, tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "point"
+        and getattr(node.func.value, "id", "") == "crash"
+    ]
+    assert sorted(names) == sorted(crash.POINTS)
+
+
+def test_crash_points_are_reached_by_their_module_only() -> None:
+    """Nobody imports the function itself, past the list above."""
+    offences = [
+        f"{path}:{node.lineno}"
+        for path, tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "boxoffice.common.crash"
     ]
     assert offences == []
