@@ -81,8 +81,8 @@ def run_claim(*, run_id: UUID, owner: str) -> Lease | None:
         return None
     if not taken.count:
         return None
-    crash.point("claimed")
     ((conversation_id, epoch, seq, event_seq),) = found.rows
+    crash.point("claimed", conversation_id)
     return Lease(
         run_id=run_id,
         tenant_id=tenant_id,

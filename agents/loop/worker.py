@@ -21,6 +21,7 @@ from agents.database import in_db
 from agents.llm.gateway import Gateway
 from agents.loop.runner import Interruption, Runner
 from agents.stream import Publisher
+from boxoffice.common import crash
 from boxoffice.tenancy.scope import operator_scope, tenant_scope
 
 logger = logging.getLogger(__name__)
@@ -84,7 +85,8 @@ class WorkerRuntime:
             runner = Runner(lease=lease, gateway=self._gateway, publisher=self._publisher)
             self._live[run_id] = runner
             try:
-                await runner.run()
+                with crash.about(lease.conversation_id):
+                    await runner.run()
             except DatabaseError:
                 # The lease runs out and the sweep queues the run: that is the pause before the
                 # next try.

@@ -1,15 +1,23 @@
 """Named places at which the fault tests kill a process, to prove that nothing depends on it.
 
 Armed by ``BOXOFFICE_CRASH_FILE``: the process that reaches the place named in that file removes
-the file and dies at once, as by a power cut. Without the variable a place costs nothing.
+the file and dies at once, as by a power cut. Or by ``BOXOFFICE_CRASH_DIR``, for one subject among
+many at a time: a place is passed for a subject (the conversation, unless the caller names another
+one), and a subject that has a file there is watched. Each pass is written into it as a line, and
+when it begins with ``die NAME COUNT``, the ``COUNT``-th pass of ``NAME`` is the process's last.
+Without these variables a place costs nothing.
 ``POINTS`` lists them for whoever walks through them; tests/architecture holds it to the source.
 """
 
 import os
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
+from uuid import UUID
 
 # In the order in which a run comes by.
 POINTS: Final = (
@@ -26,13 +34,32 @@ POINTS: Final = (
     "answer_committed",
 )
 
+_subject: ContextVar[UUID | None] = ContextVar("crash_subject", default=None)
 
-def _never(name: str) -> None:
+
+class Point(Protocol):
+    """A place that is passed."""
+
+    def __call__(self, name: str, subject: UUID | str | None = None) -> None:
+        """Pass ``name``, for ``subject`` or else for what the work is ``about``."""
+
+
+@contextmanager
+def about(subject: UUID) -> Iterator[None]:
+    """What is done inside is done for ``subject``."""
+    token = _subject.set(subject)
+    try:
+        yield
+    finally:
+        _subject.reset(token)
+
+
+def _never(name: str, subject: UUID | str | None = None) -> None:
     """Not armed."""
 
 
-def _armed(path: Path) -> Callable[[str], None]:
-    def point(name: str) -> None:
+def _once(path: Path) -> Point:
+    def point(name: str, subject: UUID | str | None = None) -> None:
         try:
             if path.read_text() != name:
                 return
@@ -44,5 +71,28 @@ def _armed(path: Path) -> Callable[[str], None]:
     return point
 
 
-_file = os.environ.get("BOXOFFICE_CRASH_FILE")
-point: Callable[[str], None] = _armed(Path(_file)) if _file else _never
+def _by_subject(home: Path) -> Point:
+    def point(name: str, subject: UUID | str | None = None) -> None:
+        path = home / str(subject or _subject.get())
+        try:
+            order, *passed = path.read_text().splitlines()
+        except FileNotFoundError:
+            return
+        with path.open("a") as log:
+            log.write(f"{name} {time.time():.3f}\n")
+        count = 1 + sum(line.split()[0] == name for line in passed)
+        if order == f"die {name} {count}":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return point
+
+
+def _chosen() -> Point:
+    if home := os.environ.get("BOXOFFICE_CRASH_DIR"):
+        return _by_subject(Path(home))
+    if path := os.environ.get("BOXOFFICE_CRASH_FILE"):
+        return _once(Path(path))
+    return _never
+
+
+point: Point = _chosen()
