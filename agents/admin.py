@@ -5,7 +5,7 @@ from django.db import models
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from agents.models import Conversation, Message, Run, Step
+from agents.models import Conversation, Message, PromptVersion, Run, Step
 from boxoffice.tenancy.console import MachineRows, MachineWritten
 
 
@@ -107,3 +107,15 @@ class StepAdmin(MachineWritten):
     def cost(self, step: Step) -> str:
         """In US dollars."""
         return dollars(step.cost_micros)
+
+
+@admin.register(PromptVersion)
+class PromptVersionAdmin(MachineWritten):
+    """What models were told, by version."""
+
+    deferred = ("system", "tools")
+    list_display = ["created_at", "tenant", "digest", "model"]
+    list_filter = ["model", "tenant", "created_at"]
+    list_select_related = ["tenant"]
+    search_fields = ["=id", "=digest"]
+    ordering = ["-id"]

@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from agents import signals
+from agents.context.request import Sent, prompt_add
 from agents.leases import Lease, LeaseLost, append, leave_add
 from agents.llm.turns import ModelTurn
 from agents.models import (
@@ -36,8 +37,15 @@ from tools.permissions import Caller, Grant, grant_ask, grant_read
 
 
 def _model_step(
-    lease: Lease, caller: Caller, model: str, turn: ModelTurn, then: Batch | None = None
+    lease: Lease,
+    caller: Caller,
+    model: str,
+    turn: ModelTurn,
+    sent: Sent,
+    then: Batch | None = None,
 ) -> tuple[list[ToolCall], int, list[Answer]]:
+    then = then or Batch()
+    prompt_add(then, tenant_id=lease.tenant_id, sent=sent)
     entry = usage_entry(
         tenant_id=lease.tenant_id,
         user_id=caller.user_id,
@@ -67,7 +75,11 @@ def _model_step(
             "calls": [str(call.pk) for call in calls],
             "request_id": turn.request_id,
         },
-        about={"usage": turn.usage.as_json(), "cost_micros": entry.cost_micros},
+        about={
+            "sent": sent.as_json(),
+            "usage": turn.usage.as_json(),
+            "cost_micros": entry.cost_micros,
+        },
         counters={
             "steps_used": Plus(1),
             "input_tokens": Plus(turn.usage.total_input),
@@ -81,11 +93,11 @@ def _model_step(
 
 
 def model_commit(
-    *, lease: Lease, caller: Caller, model: str, turn: ModelTurn
+    *, lease: Lease, caller: Caller, model: str, turn: ModelTurn, sent: Sent
 ) -> tuple[list[ToolCall], int]:
     """A turn that asks for tools: the step and its calls. Returns them and the cost (µUSD)."""
     with transaction.atomic():
-        calls, cost_micros, _ = _model_step(lease, caller, model, turn)
+        calls, cost_micros, _ = _model_step(lease, caller, model, turn, sent)
         crash.point("model_step_open")
     crash.point("model_step_committed")
     return calls, cost_micros
@@ -176,7 +188,7 @@ def _pass_on(lease: Lease) -> None:
 
 
 def answer_commit(
-    *, lease: Lease, caller: Caller, model: str, turn: ModelTurn, answer: str
+    *, lease: Lease, caller: Caller, model: str, turn: ModelTurn, sent: Sent, answer: str
 ) -> tuple[list[JsonObject], Grant]:
     """The last turn: its step, the answer, the end of the run, at once.
 
@@ -187,7 +199,7 @@ def answer_commit(
     with transaction.atomic():
         _lock_conversation(lease)
         then = _ask(lease, caller)
-        _, _, (waiting, grant) = _model_step(lease, caller, model, turn, then=then)
+        _, _, (waiting, grant, *_) = _model_step(lease, caller, model, turn, sent, then=then)
         taken = _take_messages(lease, waiting)
         if not taken:
             _end(lease, RunState.SUCCEEDED, answer, {})

@@ -1,5 +1,6 @@
 """The conversation as the model's messages, built from steps and the ledger."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -22,6 +23,12 @@ class History:
 
     def __init__(self) -> None:
         self.messages: list[JsonObject] = []
+        self._hash = hashlib.sha256()
+
+    @property
+    def digest(self) -> str:
+        """A name of everything in here, kept up as it grows."""
+        return self._hash.hexdigest()[:32]
 
     def user_text(self, text: str) -> None:
         """Something that the fan said."""
@@ -29,29 +36,34 @@ class History:
 
     def assistant(self, blocks: list[JsonObject]) -> None:
         """What the model said and asked for; an empty turn leaves no trace."""
-        if not blocks:
-            return
-        if self.messages and self.messages[-1]["role"] == "assistant":
-            self.messages[-1]["content"].extend(blocks)
-        else:
-            self.messages.append({"role": "assistant", "content": list(blocks)})
+        self._add("assistant", blocks)
 
     def results(self, calls: Iterable[tuple[str, str, JsonObject]]) -> None:
         """Results of calls: ``(call id, tool, data)``, in the order of the calls."""
         self._user([result_block(call_id, tool, data) for call_id, tool, data in calls])
 
     def _user(self, blocks: list[JsonObject]) -> None:
+        self._add("user", blocks)
+
+    def _add(self, role: str, blocks: list[JsonObject]) -> None:
         if not blocks:
             return
-        if self.messages and self.messages[-1]["role"] == "user":
+        for block in blocks:
+            self._hash.update(f"{role}{_as_json(block)}".encode())
+        if self.messages and self.messages[-1]["role"] == role:
             self.messages[-1]["content"].extend(blocks)
         else:
-            self.messages.append({"role": "user", "content": list(blocks)})
+            self.messages.append({"role": role, "content": list(blocks)})
+
+
+def _as_json(value: Any) -> str:
+    """The same text for the same value: PostgreSQL gives an object's keys back in its own order."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def result_block(call_id: str, tool: str, data: JsonObject) -> JsonObject:
     """One tool result, delimited; no text in it can end the delimiter."""
-    text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
+    text = _as_json(data).replace("<", "\\u003c")
     block: JsonObject = {
         "type": "tool_result",
         "tool_use_id": call_id,
@@ -118,8 +130,8 @@ def flattened(messages: list[JsonObject]) -> list[JsonObject]:
 
 def _flat(block: JsonObject) -> JsonObject:
     if block["type"] == "tool_use":
-        arguments = json.dumps(block["input"], ensure_ascii=False)
-        return {"type": "text", "text": f"[called {block['name']} with {arguments}]"}
+        text = f"[called {block['name']} with {_as_json(block['input'])}]"
+        return {"type": "text", "text": text}
     if block["type"] == "tool_result":
         return {"type": "text", "text": block["content"]}
     return block

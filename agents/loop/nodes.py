@@ -16,8 +16,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import override
 
 from agents import checkpoints, leases
-from agents.context.history import call_data, flattened
+from agents.context.history import call_data
 from agents.context.prompt import system_prompt
+from agents.context.request import Sent, request_build
 from agents.database import in_db
 from agents.llm.turns import ModelRequest, ModelTurn
 from agents.loop.events import (
@@ -59,29 +60,26 @@ class CallModel:
         if exhausted:
             return Stop(handoff=exhausted)
         state.text = ""
-        turn = await runner.gateway.stream(
-            await self._request(runner), on_text=runner.say, on_restart=runner.take_back
-        )
+        request, sent = self._request(runner)
+        turn = await runner.gateway.stream(request, on_text=runner.say, on_restart=runner.take_back)
         if turn.calls and not state.is_last_step:
-            return await self._ask(runner, turn)
+            return await self._ask(runner, turn, sent)
         if turn.calls or turn.stop_reason == "max_tokens":
             return Stop(handoff="budget_steps" if turn.calls else "budget_tokens", turn=turn)
-        return await self._answer(runner, turn)
+        return await self._answer(runner, turn, sent)
 
-    async def _request(self, runner: Runner) -> ModelRequest:
+    def _request(self, runner: Runner) -> tuple[ModelRequest, Sent]:
         state = runner.state
-        messages = state.history.messages
-        offered = offered_tools(state.grant)
-        tools = [] if state.is_last_step else [spec.as_model_tool() for spec in offered]
-        return ModelRequest(
+        return request_build(
             model=state.model,
             system=system_prompt(state.setting, now()),
-            messages=messages if tools else flattened(messages),
-            tools=tools,
+            tools=[] if state.is_last_step else offered_tools(state.grant),
+            history=state.history,
             max_tokens=max(1, state.max_output_tokens - state.output_tokens),
+            as_of=state.as_of,
         )
 
-    async def _ask(self, runner: Runner, turn: ModelTurn) -> RunTools:
+    async def _ask(self, runner: Runner, turn: ModelTurn, sent: Sent) -> RunTools:
         state = runner.state
         calls, cost_micros = await in_db(
             checkpoints.model_commit,
@@ -89,6 +87,7 @@ class CallModel:
             caller=state.caller,
             model=state.model,
             turn=turn,
+            sent=sent,
         )
         _count(runner, turn)
         state.cost_micros_left -= cost_micros
@@ -99,7 +98,7 @@ class CallModel:
             runner.emit(tool_proposed(call))
         return RunTools(proposed=tuple(calls))
 
-    async def _answer(self, runner: Runner, turn: ModelTurn) -> CallModel | None:
+    async def _answer(self, runner: Runner, turn: ModelTurn, sent: Sent) -> CallModel | None:
         state = runner.state
         text = turn.text.strip() or sentence(runner, "empty")
         answer = state.answer(text)
@@ -109,6 +108,7 @@ class CallModel:
             caller=state.caller,
             model=state.model,
             turn=turn,
+            sent=sent,
             answer=answer,
         )
         _count(runner, turn)

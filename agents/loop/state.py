@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 from agents.context.history import History, add_human, add_run
@@ -11,6 +12,7 @@ from agents.leases import Lease
 from agents.models import Message, Run, Step, StepKind
 from boxoffice.billing.selectors import spent_today_ask, spent_today_read
 from boxoffice.common.batch import Batch, loaded
+from boxoffice.common.clock import now
 from tools.models import CallState, ToolCall
 from tools.permissions import Caller, Grant, grant_ask, grant_read
 
@@ -23,7 +25,8 @@ class RunState:
 
     ``open_calls`` are the calls of the newest turn, whose results are not committed. ``failures``
     counts, by tool and arguments, the calls of this run that failed. ``grant`` says what to offer;
-    it was read with the newest step, and dispatch reads it anew.
+    it was read with the newest step, and dispatch reads it anew. ``as_of`` is when the runs before
+    this one were read.
     """
 
     lease: Lease
@@ -31,6 +34,7 @@ class RunState:
     grant: Grant
     setting: Setting
     history: History
+    as_of: datetime
     model: str
     max_steps: int
     max_output_tokens: int
@@ -75,6 +79,7 @@ ORDER BY id DESC LIMIT %s
 
 def state_load(*, lease: Lease) -> RunState:
     """Read everything a run needs to go on; in the tenant's scope, in two messages."""
+    as_of = now()
     first = Batch()
     first.add(_SETTING, [lease.tenant_id, lease.run_id])
     about = [lease.tenant_id, lease.conversation_id]
@@ -101,6 +106,7 @@ def state_load(*, lease: Lease) -> RunState:
         grant=grant_read(grant),
         setting=Setting(tenant=tenant_name, language=language, time_zone=time_zone),
         history=History(),
+        as_of=as_of,
         model=run.model,
         max_steps=run.max_steps,
         max_output_tokens=run.max_output_tokens,

@@ -1,12 +1,14 @@
 """Conversations, and the runs that answer in them."""
 
 from agents.models.conversations import Conversation, Message, Speaker
+from agents.models.prompts import PromptVersion
 from agents.models.runs import RUN_MACHINE, Run, RunState, Step, StepKind
 
 __all__ = [
     "RUN_MACHINE",
     "Conversation",
     "Message",
+    "PromptVersion",
     "Run",
     "RunState",
     "Speaker",

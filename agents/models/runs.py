@@ -119,6 +119,7 @@ class Step(TenantModel):
     ``content`` by kind: input ``{"messages": [{"id", "text"}]}`` · model ``{"blocks": […],
     "stop_reason", "calls": [id, …]}`` · results ``{"calls": [id, …], "notes": […]}`` (the results
     themselves are in the ledger) · final ``{"state", "answer", …}``.
+    ``sent`` of a model step is what `agents.context.request` needs to build its request again.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
@@ -126,6 +127,7 @@ class Step(TenantModel):
     epoch = models.PositiveIntegerField()
     kind = models.CharField(max_length=8, choices=StepKind)
     content = models.JSONField()
+    sent = models.JSONField(null=True)
     usage = models.JSONField(null=True)
     cost_micros = models.PositiveBigIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -58,9 +58,14 @@ class Batch:
         """Add a statement; its values are marked ``%s``."""
         self._statements.append((text, values))
 
-    def insert(self, row: models.Model) -> None:
-        """Add the insertion of a new row, whose tenant is set. No signal is sent."""
+    def insert(self, row: models.Model, *, unless_there: bool = False) -> None:
+        """Add the insertion of a new row, whose tenant is set. No signal is sent.
+
+        ``unless_there``: nothing happens when its like (by a unique constraint) is there already.
+        """
         text, fields = _insertion(type(row))
+        if unless_there:
+            text += " ON CONFLICT DO NOTHING"
         self.add(text, [_value(each, each.pre_save(row, add=True)) for each in fields])
         row._state.adding = False
         row._state.db = connection.alias
