@@ -1,11 +1,14 @@
 """Statements of the hot path: several in one message to the server, made from the models' fields.
 
 The ORM builds every statement anew, which costs more than PostgreSQL takes to run it, and waits
-for each one. Here the text comes ready from the model, and all of a batch travel together. The
-ORM's scope by tenant is not there: a caller names the tenant, and row-level security holds.
+for each one. Here the text comes ready from the model, all of a batch travel together, and the
+server parses and plans each text once per connection. The ORM's scope by tenant is not there: a
+caller names the tenant, and row-level security holds.
 """
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -96,13 +99,71 @@ class Batch:
             return []
         answers = []
         with connection.cursor() as cursor:
-            # Values are put into each text by itself: psycopg remembers how to for short texts.
-            cursor.execute("; ".join(cursor.mogrify(*each) for each in self._statements))
+            known = _prepared_on(connection.connection)
+            with known.learning([text for text, _ in self._statements]) as parts:
+                # Values are put into each text by itself: psycopg remembers how to for short texts.
+                parts += [
+                    cursor.mogrify(_prepared(text).execute, values)
+                    for text, values in self._statements
+                ]
+                cursor.execute("; ".join(parts))
+            for _ in range(len(parts) - len(self._statements)):
+                cursor.nextset()
             for _ in self._statements:
                 has_rows = cursor.pgresult.nfields > 0
                 answers.append(Answer(cursor.rowcount, cursor.fetchall() if has_rows else []))
                 cursor.nextset()
         return answers
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A statement that the server keeps, by a name that its text has in all connections."""
+
+    prepare: str
+    execute: str
+
+
+@cache
+def _prepared(text: str) -> _Prepared:
+    name = f"batch_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    pieces = text.split("%s")
+    numbered = "".join(f"{piece}${n}" for n, piece in enumerate(pieces[:-1], 1)) + pieces[-1]
+    marks = ", ".join(["%s"] * (len(pieces) - 1))
+    return _Prepared(
+        prepare=f"PREPARE {name} AS {numbered}",
+        execute=f"EXECUTE {name}({marks})" if marks else f"EXECUTE {name}",
+    )
+
+
+@dataclass(slots=True)
+class _Known:
+    """Which texts a connection's server has prepared; that is kept over rollbacks."""
+
+    texts: set[str] = field(default_factory=set)
+    is_sure: bool = True
+
+    @contextmanager
+    def learning(self, texts: list[str]) -> Iterator[list[str]]:
+        """Yield what must be said before the texts can be executed; they are known afterwards."""
+        parts: list[str] = []
+        if not self.is_sure:
+            parts.append("DEALLOCATE ALL")
+            self.texts.clear()
+        new = [text for text in dict.fromkeys(texts) if text not in self.texts]
+        parts += [_prepared(text).prepare for text in new]
+        self.is_sure = not parts
+        yield parts
+        # Where the message has failed, nobody knows how far the server had come.
+        self.texts.update(new)
+        self.is_sure = True
+
+
+def _prepared_on(connected: Any) -> _Known:
+    found: _Known | None = getattr(connected, "boxoffice_prepared", None)
+    if found is None:
+        found = connected.boxoffice_prepared = _Known()
+    return found
 
 
 def loaded[M: models.Model](model: type[M], answer: Answer) -> list[M]:
