@@ -120,6 +120,27 @@ def results_commit(
     return taken, grant_read(grant)
 
 
+def read_commit(
+    *, lease: Lease, caller: Caller, call_id: UUID
+) -> tuple[dispatch.CallReport, list[JsonObject], Grant]:
+    """A turn's only call, which is a read, and its results step: one transaction for both.
+
+    Returns what ``results_commit`` returns behind the call's report. A call that needs a human
+    leaves everything as it was.
+    """
+    taken: list[JsonObject] = []
+    with transaction.atomic():
+        report, grant = dispatch.read_run(call_id=call_id, caller=caller)
+        if report.outcome is dispatch.Outcome.DONE:
+            then = Batch()
+            then.add(_WAITING, [lease.tenant_id, lease.run_id])
+            (waiting,) = append(lease, StepKind.RESULTS, {"calls": [str(call_id)]}, then=then)
+            taken = _take_messages(lease, waiting)
+        crash.point("results_open")
+    crash.point("results_committed")
+    return report, taken, grant
+
+
 _WAITING = """
 SELECT id, text FROM agents_message
 WHERE tenant_id = %s AND run_id = %s AND speaker = 'fan' AND taken_at IS NULL

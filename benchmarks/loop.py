@@ -88,8 +88,8 @@ class Clock:
         """Time the phases of a step, and count what is sent to the database."""
         with (
             self._timed(checkpoints, "model_commit", "model commit"),
-            self._timed(dispatch, "call_run", "dispatch"),
-            self._timed(checkpoints, "results_commit", "results commit"),
+            self._timed(dispatch, "read_run", "dispatch"),
+            self._timed(checkpoints, "read_commit", "dispatch and results commit"),
             self._timed(checkpoints, "answer_commit", "answer commit"),
             self._counted(psycopg.Cursor, "execute", "messages"),
             self._counted(psycopg.Connection, "commit", "commits"),

@@ -64,16 +64,27 @@ def call_run(*, call_id: UUID, caller: Caller, fence: Fence) -> CallReport:
     that needs a human is not gated here: ``calls_gate`` does that, in the transaction in which its
     run begins to wait.
     """
+    started = time.monotonic()
     with transaction.atomic():
-        report = _run(call_id, caller, fence)
+        fence()
+        call, grant = _opened(call_id, caller)
+        report = _run(call, caller, grant, started)
         crash.point("call_open")
     crash.point("call_committed")
     return report
 
 
-def _run(call_id: UUID, caller: Caller, fence: Fence) -> CallReport:
+def read_run(*, call_id: UUID, caller: Caller) -> tuple[CallReport, Grant]:
+    """As ``call_run``, for a read inside the caller's transaction, which does its own fencing.
+
+    Returns the caller's grant as well, which was read on the way.
+    """
     started = time.monotonic()
-    fence()
+    call, grant = _opened(call_id, caller)
+    return _run(call, caller, grant, started), grant
+
+
+def _opened(call_id: UUID, caller: Caller) -> tuple[ToolCall, Grant]:
     batch = Batch()
     batch.select(
         ToolCall, "WHERE tenant_id = %s AND id = %s FOR UPDATE", [caller.tenant_id, call_id]
@@ -81,7 +92,10 @@ def _run(call_id: UUID, caller: Caller, fence: Fence) -> CallReport:
     grant_ask(batch, caller)
     rows, grant_rows = batch.send()
     (call,) = loaded(ToolCall, rows)
-    grant = grant_read(grant_rows)
+    return call, grant_read(grant_rows)
+
+
+def _run(call: ToolCall, caller: Caller, grant: Grant, started: float) -> CallReport:
     if call.state not in (CallState.PROPOSED, CallState.GATED):
         return CallReport(call=call, outcome=Outcome.DONE)
     if call.state == CallState.GATED:

@@ -30,6 +30,7 @@ from agents.loop.events import (
 )
 from agents.models import RunState as State
 from boxoffice.common.clock import now
+from boxoffice.common.types import JsonObject
 from tools import dispatch
 from tools.models import CallState, ToolCall
 from tools.permissions import offered_tools
@@ -139,11 +140,31 @@ class RunTools:
         stuck = any(state.failures[c.tool, c.args_hash] > MAX_SAME_FAILURES for c in rows)
         if stuck and all(c.state == CallState.PROPOSED for c in rows):
             return Stop(handoff="same_failure")
+        if len(rows) == 1 and self._is_plain_read(runner, rows[0]):
+            return await self._read(runner, rows[0])
         reports = await self._dispatch(runner, rows)
         asks = [r.call.pk for r in reports if r.outcome is not dispatch.Outcome.DONE]
         if asks:
             return Wait(tuple(asks))
         return await self._results(runner, [report.call for report in reports])
+
+    def _is_plain_read(self, runner: Runner, call: ToolCall) -> bool:
+        return (
+            dispatch.is_read(call.tool)
+            and call.state == CallState.PROPOSED
+            and self._refusal(runner, 0, call) is None
+        )
+
+    async def _read(self, runner: Runner, call: ToolCall) -> CallModel | Wait:
+        """The most common turn, one read: it commits together with its results step."""
+        state = runner.state
+        report, taken, state.grant = await in_db(
+            checkpoints.read_commit, lease=state.lease, caller=state.caller, call_id=call.pk
+        )
+        if report.outcome is not dispatch.Outcome.DONE:
+            return Wait((call.pk,))
+        self._tell(runner, report.call)
+        return self._go_on(runner, [report.call], taken)
 
     async def _dispatch(self, runner: Runner, rows: list[ToolCall]) -> list[dispatch.CallReport]:
         reads = {c.pk for c in rows if dispatch.is_read(c.tool)}
@@ -183,11 +204,15 @@ class RunTools:
             report = await in_db(
                 dispatch.call_run, call_id=call.pk, caller=state.caller, fence=fence
             )
-        if report.outcome is dispatch.Outcome.DONE and call.pk not in state.told:
-            # Told once by each worker: a page knows a call by its id.
-            state.told.add(call.pk)
-            runner.emit(tool_result(report.call))
+        if report.outcome is dispatch.Outcome.DONE:
+            self._tell(runner, report.call)
         return report
+
+    def _tell(self, runner: Runner, call: ToolCall) -> None:
+        """Tell the page, once by each worker: it knows a call by its id."""
+        if call.pk not in runner.state.told:
+            runner.state.told.add(call.pk)
+            runner.emit(tool_result(call))
 
     def _refusal(self, runner: Runner, index: int, call: ToolCall) -> tuple[str, str, str] | None:
         if index >= MAX_CALLS_PER_TURN:
@@ -212,6 +237,10 @@ class RunTools:
             caller=state.caller,
             call_ids=[call.pk for call in calls],
         )
+        return self._go_on(runner, calls, taken)
+
+    def _go_on(self, runner: Runner, calls: list[ToolCall], taken: list[JsonObject]) -> CallModel:
+        state = runner.state
         for call in calls:
             state.count_failure(call)
         state.history.results((call.call_id, call.tool, call_data(call)) for call in calls)
