@@ -136,8 +136,8 @@ def read_commit(
             then.add(_WAITING, [lease.tenant_id, lease.run_id])
             (waiting,) = append(lease, StepKind.RESULTS, {"calls": [str(call_id)]}, then=then)
             taken = _take_messages(lease, waiting)
-        crash.point("results_open")
-    crash.point("results_committed")
+        crash.point("read_open")
+    crash.point("read_committed")
     return report, taken, grant
 
 

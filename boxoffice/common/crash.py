@@ -30,6 +30,8 @@ POINTS: Final = (
     "wait_committed",
     "results_open",
     "results_committed",
+    "read_open",
+    "read_committed",
     "answer_open",
     "answer_committed",
 )
