@@ -13,7 +13,10 @@ ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interva
 
 
 def hand_out(tenant_id: UUID, run_id: UUID) -> None:
-    """Wake a worker for a run. A broker that is away is no error: the sweep tries again."""
+    """Wake a worker because of a run; it works on the run whose turn it is (``agents.turns``).
+
+    A broker that is away is no error: the sweep tries again.
+    """
     try:
         current_app.send_task(
             "agents.advance",

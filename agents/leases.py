@@ -11,15 +11,15 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, connection
 from django.db.models import Model
 
+from agents import turns
 from agents.models import RUN_MACHINE, Run, RunState, Step, StepKind
 from boxoffice.common import crash
 from boxoffice.common.batch import Answer, Batch, FromNow, Plus
 from boxoffice.common.transitions import transition_add
 from boxoffice.common.types import JsonObject
-from boxoffice.tenancy.scope import current_tenant_id
 
 
 class LeaseLost(Exception):
@@ -48,43 +48,34 @@ class Lease:
         return int((self.worked_since - started) * 1000)
 
 
-_CLAIMED = """
-SELECT conversation_id, lease_epoch, last_seq, event_seq FROM agents_run
-WHERE tenant_id = %s AND id = %s
-"""
+def run_claim(*, owner: str, run_id: UUID | None = None, is_scarce: bool = False) -> Lease | None:
+    """Take the run whose turn it is among those of the open scope (``agents.turns``).
 
-
-def run_claim(*, run_id: UUID, owner: str) -> Lease | None:
-    """Take a queued run of the open tenant; ``None`` if it is not there to be taken (anymore).
-
-    Also ``None`` while another run of the conversation is at work: the sweep hands it out later.
+    ``run_id`` narrows the choice to that run, ``is_scarce`` to tenants that have none at work.
+    ``None`` when no run may begin now. One message, whose transaction ends with it.
     """
-    tenant_id = current_tenant_id()
     batch = Batch()
+    turns.alone(batch)
     transition_add(
         batch,
         Run,
         RUN_MACHINE,
         RunState.RUNNING,
-        where={"tenant_id": tenant_id, "id": run_id, "cancel_requested_at": None},
+        where={"id": turns.next_run(run_id=run_id, is_scarce=is_scarce)},
         changes={
             "lease_owner": owner,
             "lease_epoch": Plus(1),
             "lease_until": FromNow(settings.LEASE_SECONDS),
         },
+        returning=["id", "tenant", "conversation", "lease_epoch", "last_seq", "event_seq"],
     )
-    batch.add(_CLAIMED, [tenant_id, run_id])
-    try:
-        with transaction.atomic():
-            taken, found = batch.send()
-    except IntegrityError:
+    *_, claimed = batch.commit()
+    if not claimed.rows:
         return None
-    if not taken.count:
-        return None
-    ((conversation_id, epoch, seq, event_seq),) = found.rows
+    ((found_id, tenant_id, conversation_id, epoch, seq, event_seq),) = claimed.rows
     crash.point("claimed", conversation_id)
     return Lease(
-        run_id=run_id,
+        run_id=found_id,
         tenant_id=tenant_id,
         conversation_id=conversation_id,
         epoch=epoch,

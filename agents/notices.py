@@ -11,7 +11,7 @@ from django.dispatch import receiver
 from redis import RedisError
 
 from agents import signals, stream
-from agents.loop.events import run_finished
+from agents.loop.events import run_finished, run_in_line
 from agents.models import Run, RunState
 from approvals.models import ApprovalRequest
 from approvals.signals import decided
@@ -78,6 +78,13 @@ def tell_end(tenant_id: UUID, run_id: UUID, state: str, **kwargs: Any) -> None:
     """A run ended that no worker held: the page is told in the worker's place."""
     with tenant_scope(tenant_id):
         _publish(run_id, run_finished(RunState(state), ""))
+
+
+@receiver(signals.run_in_line)
+def tell_to_wait(tenant_id: UUID, run_id: UUID, **kwargs: Any) -> None:
+    """Others are answered first: the page says so."""
+    with tenant_scope(tenant_id):
+        _publish(run_id, run_in_line())
 
 
 def _publish(run_id: UUID, event: JsonObject) -> None:

@@ -19,6 +19,7 @@ def _talk() -> dict[str, str]:
         "try_again": _("Try again"),
         "thinking": _("thinking…"),
         "queued": _("waiting for a turn…"),
+        "in_line": _("Many people are asking just now. You are in line, and next in a moment…"),
         "stopped": _("You stopped this answer."),
         "handoff": _("A person of the box office will go on from here."),
         "characters_left": _("{count} characters left"),

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
 
-from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.conf import settings
+from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
+from agents import signals
 from agents.models import RUN_MACHINE, Run, RunState
+from boxoffice.common.batch import Batch
 from boxoffice.common.clock import now
 from boxoffice.common.transitions import transition
 from boxoffice.tenancy.scope import operator_scope
@@ -27,7 +29,7 @@ type HandOut = Callable[[UUID, UUID], None]
 
 
 def sweep(hand_out: HandOut) -> int:
-    """Requeue runs whose lease ran out and runs whose wait is over; hand out what is queued.
+    """Requeue runs whose lease ran out and runs whose wait is over; hand out what may begin.
 
     ``hand_out(tenant_id, run_id)`` wakes a worker. Returns how many were handed out.
     """
@@ -45,8 +47,9 @@ def sweep(hand_out: HandOut) -> int:
             logger.warning("%d runs whose worker is gone were queued again", expired)
         _wake_decided()
         due = _take_due()
-    for tenant_id, run_id in due:
-        hand_out(tenant_id, run_id)
+        for tenant_id, run_id in due:
+            hand_out(tenant_id, run_id)
+        _tell_to_wait()
     return len(due)
 
 
@@ -71,19 +74,52 @@ def _has_pending_call() -> Exists:
     )
 
 
+_TAKE_DUE = """
+UPDATE agents_run SET handed_out_at = now() WHERE id IN (
+  SELECT due.id FROM (
+    SELECT q.id, q.tenant_id, row_number() OVER (PARTITION BY q.tenant_id ORDER BY q.id) AS place
+    FROM agents_run q
+    WHERE q.state = 'queued'
+      AND (q.handed_out_at IS NULL OR q.handed_out_at < now() - make_interval(secs => %s))
+      AND NOT EXISTS (
+        SELECT 1 FROM agents_run b
+        WHERE b.conversation_id = q.conversation_id AND b.state = 'running'
+      )
+  ) due
+  JOIN tenancy_tenant t ON t.id = due.tenant_id
+  WHERE due.place <= t.max_concurrent_runs - (
+    SELECT count(*) FROM agents_run w WHERE w.tenant_id = due.tenant_id AND w.state = 'running'
+  )
+  ORDER BY due.place, due.id LIMIT %s
+) RETURNING tenant_id, id
+"""
+
+
 def _take_due() -> list[tuple[UUID, UUID]]:
-    busy = Run.objects.filter(conversation=OuterRef("conversation"), state=RunState.RUNNING)
-    with transaction.atomic():
-        rows = list(
-            Run.objects.filter(state=RunState.QUEUED)
-            .filter(Q(handed_out_at=None) | Q(handed_out_at__lt=now() - HAND_OUT_AGAIN))
-            .filter(~Exists(busy))
-            .order_by("id")
-            .select_for_update(skip_locked=True, of=("self",))
-            .values_list("tenant_id", "pk")[:AT_ONCE]
-        )
-        Run.objects.filter(pk__in=[run_id for _, run_id in rows]).update(handed_out_at=now())
-    return rows
+    """The runs for which to wake a worker: of no tenant more than its cap leaves room for."""
+    batch = Batch()
+    batch.add(_TAKE_DUE, [HAND_OUT_AGAIN.total_seconds(), AT_ONCE])
+    (taken,) = batch.commit()
+    return [(tenant_id, run_id) for tenant_id, run_id in taken.rows]
+
+
+_TELL_TO_WAIT = """
+UPDATE agents_run SET told_to_wait_at = now() WHERE id IN (
+  SELECT id FROM agents_run
+  WHERE state = 'queued' AND lease_epoch = 0 AND told_to_wait_at IS NULL
+    AND created_at < now() - make_interval(secs => %s)
+  ORDER BY id LIMIT %s
+) RETURNING tenant_id, id
+"""
+
+
+def _tell_to_wait() -> None:
+    """Fans whose answer has not begun after some seconds are told that it is in line."""
+    batch = Batch()
+    batch.add(_TELL_TO_WAIT, [settings.IN_LINE_SECONDS, AT_ONCE])
+    (told,) = batch.commit()
+    for tenant_id, run_id in told.rows:
+        signals.run_in_line.send(sender=Run, tenant_id=tenant_id, run_id=run_id)
 
 
 def run_resume(*, run_id: UUID) -> bool:

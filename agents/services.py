@@ -244,6 +244,8 @@ def _run_create(principal: Principal, conversation: Conversation) -> Run:
     tier = Tier.objects.get(pk=principal.tier_id)
     return Run.objects.create(
         conversation=conversation,
+        asked_by=principal.key,
+        is_anonymous=principal.is_anonymous,
         model=tier.model_alias,
         tier=tier.slug,
         max_steps=tier.max_steps,

@@ -6,6 +6,11 @@ from tools.effects import outcome_data
 from tools.models import ToolCall
 
 
+def run_in_line() -> JsonObject:
+    """The run has waited for a worker for some seconds: others are answered first."""
+    return {"type": "run.in_line"}
+
+
 def run_started(*, epoch: int, is_resumed: bool) -> JsonObject:
     """A worker has taken the run; text that no step has committed is void."""
     return {"type": "run.started", "epoch": epoch, "resumed": is_resumed}

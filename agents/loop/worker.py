@@ -30,7 +30,10 @@ logger = logging.getLogger(__name__)
 class WorkerRuntime:
     """Hosts the live runs of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, slots: int | None = None) -> None:
+        """``slots``: how many runs the process has room for (``None``: nobody counts)."""
+        self._slots = slots
+        self._busy = 0
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
         self._live: dict[UUID, Runner] = {}
         self.is_draining = False
@@ -40,13 +43,16 @@ class WorkerRuntime:
         self._thread.start()
         self._is_ready.wait()
 
-    def submit(self, *, tenant_id: UUID, run_id: UUID) -> Future[None]:
-        """Claim and work on a run; the future ends when this worker is through with it."""
+    def submit(self, *, run_id: UUID | None = None) -> Future[None]:
+        """Work on the run whose turn it is, and on the next, until there is none to begin.
+
+        ``run_id``: on this run alone. The future ends when this worker is through.
+        """
         if self.is_draining:
             over: Future[None] = Future()
             over.set_result(None)
             return over
-        return asyncio.run_coroutine_threadsafe(self._advance(tenant_id, run_id), self._loop)
+        return asyncio.run_coroutine_threadsafe(self._advance(run_id), self._loop)
 
     def drain(self, timeout: float = 20.0) -> None:
         """Take nothing more, give all leases back at the next step boundary, and stop.
@@ -72,27 +78,50 @@ class WorkerRuntime:
         self._publisher = Publisher()
         self._heart = asyncio.create_task(self._beat_forever())
 
-    async def _advance(self, tenant_id: UUID, run_id: UUID) -> None:
-        if run_id in self._live:
-            return
-        with tenant_scope(tenant_id):
-            lease = await in_db(leases.run_claim, run_id=run_id, owner=self.owner)
-            if lease is None:
-                return
+    async def _advance(self, run_id: UUID | None) -> None:
+        self._busy += 1
+        try:
+            while await self._work_on_next(run_id) and run_id is None:
+                pass
+        finally:
+            self._busy -= 1
+
+    @property
+    def _is_scarce(self) -> bool:
+        """Whether only the slots are left that are kept for tenants with no run at work."""
+        if self._slots is None:
+            return False
+        return self._busy > self._slots - max(1, self._slots // 10)
+
+    async def _work_on_next(self, run_id: UUID | None) -> bool:
+        """Whether there was a run to begin."""
+        if self.is_draining:
+            return False
+        with operator_scope("whose turn it is"):
+            lease = await in_db(
+                leases.run_claim, owner=self.owner, run_id=run_id, is_scarce=self._is_scarce
+            )
+        if lease is None:
+            return False
+        with tenant_scope(lease.tenant_id):
             if self.is_draining:  # while the claim was on its way
                 await in_db(checkpoints.run_release, lease=lease)
-                return
+                return False
+            if lease.run_id in self._live:  # taken back from ourselves: its lease had run out
+                self._live[lease.run_id].lost()
             runner = Runner(lease=lease, gateway=self._gateway, publisher=self._publisher)
-            self._live[run_id] = runner
+            self._live[lease.run_id] = runner
             try:
                 with crash.about(lease.conversation_id):
                     await runner.run()
             except DatabaseError:
                 # The lease runs out and the sweep queues the run: that is the pause before the
                 # next try.
-                logger.exception("run %s: the database failed", run_id)
+                logger.exception("run %s: the database failed", lease.run_id)
             finally:
-                del self._live[run_id]
+                if self._live.get(lease.run_id) is runner:
+                    del self._live[lease.run_id]
+        return True
 
     async def _beat_forever(self) -> None:
         while True:
@@ -137,12 +166,21 @@ _runtime: WorkerRuntime | None = None
 _lock = threading.Lock()
 
 
+_slots: int | None = None
+
+
+def set_slots(slots: int) -> None:
+    """How many runs this process has room for; to be said before its first run."""
+    global _slots
+    _slots = slots
+
+
 def runtime() -> WorkerRuntime:
     """The process's one runtime, made at its first use."""
     global _runtime
     with _lock:
         if _runtime is None:
-            _runtime = WorkerRuntime()
+            _runtime = WorkerRuntime(slots=_slots)
         return _runtime
 
 

@@ -45,7 +45,7 @@ RUN_MACHINE = machine(
 class Run(TenantModel):
     """One answer of the agent: queue state, lease, budgets.
 
-    ``lease_epoch`` rises with each claim, and every write of the run names its epoch. ``last_seq``
+    ``asked_by`` is the key of the principal; runs at work are counted by it. ``lease_epoch`` rises with each claim, and every write of the run names its epoch. ``last_seq``
     is the number of the newest step, ``event_seq`` a lower bound of the newest event's.
     """
 
@@ -53,6 +53,8 @@ class Run(TenantModel):
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children")
     state = models.CharField(_("state"), max_length=10, choices=RunState, default=RunState.QUEUED)
     route = models.CharField(_("route"), max_length=32, default="agent")
+    asked_by = models.CharField(_("asked by"), max_length=80, default="", db_default="")
+    is_anonymous = models.BooleanField(_("asked by a visitor"), default=False, db_default=False)
     model = models.CharField(_("model"), max_length=100)
     tier = models.CharField(_("tier"), max_length=50)
     max_steps = models.PositiveSmallIntegerField()
@@ -70,6 +72,7 @@ class Run(TenantModel):
     lease_epoch = models.PositiveIntegerField(default=0)
     lease_until = models.DateTimeField(null=True)
     handed_out_at = models.DateTimeField(null=True)
+    told_to_wait_at = models.DateTimeField(null=True)
     cancel_requested_at = models.DateTimeField(null=True)
     is_tainted = models.BooleanField(_("has seen text from outside"), default=False)
     error = models.JSONField(_("error"), null=True)
@@ -97,6 +100,11 @@ class Run(TenantModel):
                 fields=["state", "handed_out_at"],
                 condition=Q(state__in=["queued", "running", "waiting"]),
                 name="run_unfinished",
+            ),
+            models.Index(
+                fields=["tenant", "is_anonymous", "id"],
+                condition=Q(state="queued"),
+                name="run_in_line",
             ),
         ]
 

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, models
+from django.db import connection, models, transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,14 @@ class FromNow:
     """So many seconds from now, by the database's clock."""
 
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """In a ``where``: the value that a query finds; no row is touched when it finds none."""
+
+    query: str
+    values: Sequence[Any] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +82,41 @@ class Batch:
         row._state.db = connection.alias
 
     def update(
-        self, model: type[models.Model], *, changes: Mapping[str, Any], where: Mapping[str, Any]
+        self,
+        model: type[models.Model],
+        *,
+        changes: Mapping[str, Any],
+        where: Mapping[str, Any],
+        returning: Sequence[str] = (),
     ) -> None:
         """Add a change of the rows whose columns equal ``where``.
 
-        There a list stands for any of its values, ``None`` for a column without a value.
+        There a list stands for any of its values, ``None`` for a column without a value. The
+        answer has the columns ``returning`` of each changed row.
         """
         sets = [_assignment(model, name, value) for name, value in changes.items()]
         tests = [_test(model, name, value) for name, value in where.items()]
+        names = ", ".join(f'"{_column(model, name)}"' for name in returning)
         # Names come from the models, values travel apart.
         self.add(
             f'UPDATE "{model._meta.db_table}" SET {", ".join(text for text, _ in sets)} '  # noqa: S608
-            f"WHERE {' AND '.join(text for text, _ in tests)}",
+            f"WHERE {' AND '.join(text for text, _ in tests)}"
+            f"{f' RETURNING {names}' if names else ''}",
             [value for _, values in (*sets, *tests) for value in values],
         )
 
     def select(self, model: type[models.Model], tail: str, values: Sequence[Any]) -> None:
         """Add a query for whole rows, to be read by ``loaded``; ``tail`` begins with WHERE."""
         self.add(f"{_selection(model)} {tail}", values)
+
+    def commit(self) -> list[Answer]:
+        """Send all as one whole transaction, its COMMIT in the same message.
+
+        A lock that it takes is then never held while this process is busy with something else.
+        """
+        with transaction.atomic(durable=True):
+            self.add("COMMIT")
+            return self.send()[:-1]
 
     def send(self) -> list[Answer]:
         """Send all, and return the answers in order."""
@@ -179,6 +204,11 @@ def loaded[M: models.Model](model: type[M], answer: Answer) -> list[M]:
     ]
 
 
+def _column(model: type[models.Model], name: str) -> str:
+    field: Any = model._meta.get_field(name)
+    return str(field.column)
+
+
 def _assignment(model: type[models.Model], name: str, value: Any) -> tuple[str, list[Any]]:
     column: Any = model._meta.get_field(name)
     if isinstance(value, Plus):
@@ -194,6 +224,8 @@ def _test(model: type[models.Model], name: str, value: Any) -> tuple[str, list[A
         return f'"{column.column}" IS NULL', []
     if isinstance(value, list):
         return f'"{column.column}" = ANY(%s)', [value]
+    if isinstance(value, Chosen):
+        return f'"{column.column}" = ({value.query})', list(value.values)
     return f'"{column.column}" = %s', [_value(column, value)]
 
 

@@ -3,7 +3,7 @@
 Nothing else in the product writes a status column; a test reads the source for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,10 +73,12 @@ def transition_add(
     *,
     where: Mapping[str, Any],
     changes: Mapping[str, Any],
+    returning: Sequence[str] = (),
 ) -> None:
     """Add a guarded move to a batch; the count of its answer says how many rows moved."""
     batch.update(
         model,
         changes={machine.field: to, **changes},
         where={**where, machine.field: machine.sources(to)},
+        returning=returning,
     )

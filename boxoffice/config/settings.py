@@ -213,7 +213,10 @@ CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", REDIS_URL)
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
 CELERY_TASK_PUBLISH_RETRY = False
+# A wake-up goes to a worker with a free slot. (With RabbitMQ this is not known, and one that waits
+# behind a full worker is replaced by the sweep.)
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_DISABLE_PREFETCH = CELERY_BROKER_URL.startswith(("redis", "valkey"))
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
@@ -258,6 +261,10 @@ DEMO_TOKEN_DELAY_MS = env.integer("DEMO_TOKEN_DELAY_MS", 12)
 DATABASE_THREADS = env.integer("DATABASE_THREADS", 8)
 LEASE_SECONDS = env.integer("LEASE_SECONDS", 6)
 HEARTBEAT_SECONDS = 1.0
+# So many answers to one person are worked on at once; further ones wait in line.
+RUNS_PER_PERSON = env.integer("RUNS_PER_PERSON", 10)
+# A fan whose answer has not begun by then is told that it is in line.
+IN_LINE_SECONDS = env.integer("IN_LINE_SECONDS", 3)
 STREAM_FLUSH_SECONDS = 0.02
 STREAM_MAX_ENTRIES = 10_000
 STREAM_EXPIRE_SECONDS = 3600

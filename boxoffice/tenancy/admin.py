@@ -75,7 +75,16 @@ class TenantAdmin(ConsoleAdmin, GuardedModelAdmin):  # type: ignore[misc]
     """The tenants that one holds. A tenant admin changes how it looks, not where it is."""
 
     tenant_admin_may = frozenset({VIEW, CHANGE})
-    list_display = ["name", "slug", "host", "language", "time_zone", "is_active", "created_at"]
+    list_display = [
+        "name",
+        "slug",
+        "host",
+        "language",
+        "share",
+        "max_concurrent_runs",
+        "is_active",
+        "created_at",
+    ]
     list_filter = ["is_active", "language"]
     search_fields = ["name", "slug", "host"]
     readonly_fields = ["created_at"]
@@ -86,11 +95,11 @@ class TenantAdmin(ConsoleAdmin, GuardedModelAdmin):  # type: ignore[misc]
         return super().get_queryset(request).filter(pk__in=tenants_in_scope())
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
-        """Address, currency and whether it is open are the operator's."""
+        """Address, currency, whether it is open, and its part of the workers are the operator's."""
         fields = super().get_readonly_fields(request, obj)
-        return (
-            fields if is_operator(request) else ["slug", "host", "currency", "is_active", *fields]
-        )
+        if is_operator(request):
+            return fields
+        return ["slug", "host", "currency", "is_active", "share", "max_concurrent_runs", *fields]
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Languages and time zones that exist."""

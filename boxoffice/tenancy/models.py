@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
@@ -39,9 +40,29 @@ class Tenant(models.Model):
     language = models.CharField(_("language"), max_length=10, default="pt-br")
     currency = models.CharField(_("currency"), max_length=3, default="BRL")
     is_active = models.BooleanField(_("active"), default=True)
+    share = models.PositiveSmallIntegerField(
+        _("share"),
+        default=10,
+        db_default=10,
+        validators=[MinValueValidator(1), MaxValueValidator(1000)],
+        help_text=_("When answers have to wait: twice the share gets twice as many at once."),
+    )
+    max_concurrent_runs = models.PositiveSmallIntegerField(
+        _("answers at once at most"),
+        default=100,
+        db_default=100,
+        validators=[MinValueValidator(1), MaxValueValidator(10_000)],
+        help_text=_("Further ones wait in line; visitors get at most half of them."),
+    )
     created_at = models.DateTimeField(_("created at"), auto_now_add=True)
 
     class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(share__gte=1), name="tenant_has_a_share"),
+            models.CheckConstraint(
+                condition=Q(max_concurrent_runs__gte=1), name="tenant_may_work"
+            ),
+        ]
         verbose_name = _("tenant")
         verbose_name_plural = _("tenants")
         permissions = [

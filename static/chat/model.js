@@ -63,6 +63,7 @@ export class Conversation {
     const isCommitted = old.live.trim() && last?.text.startsWith(old.live.trim());
     run.live = isCommitted ? "" : old.live;
     run.committed = old.committed;
+    run.isInLine = old.isInLine;
     if (old.isOver || hasMoved) Object.assign(run, { state: old.state, isOver: old.isOver });
   }
 
@@ -201,6 +202,7 @@ function newRun(id, seq) {
     step: 0,
     lastStep: 0,
     state: "queued",
+    isInLine: false,
     isOver: false,
     isSettled: false,
     live: "",
@@ -237,6 +239,9 @@ function plain(text) {
 }
 
 const HANDLERS = {
+  "run.in_line"(conversation, run) {
+    if (run.state === "queued") run.isInLine = true;
+  },
   "run.started"(conversation, run, event) {
     run.live = "";
     if (!run.isOver) run.state = "running";

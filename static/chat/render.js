@@ -123,7 +123,8 @@ export class View {
     }
     const isWorking = !run.isOver && run.state !== "waiting" && !run.live;
     if (isWorking && !hasWork(entry)) {
-      const word = run.state === "queued" ? t("queued") : t("thinking");
+      const wait = run.isInLine ? t("in_line") : t("queued");
+      const word = run.state === "queued" ? wait : t("thinking");
       pieces.push(this.piece(`${entry.key}/wait`, word, () => waiting(word)));
     }
     const end = run.state === "cancelled" ? t("stopped") : run.handoff ? t("handoff") : "";

@@ -32,7 +32,7 @@ class Worker:
 
     def start(self, tenant_id: UUID, run_id: UUID) -> Any:
         """Begin to work on a run; returns the future."""
-        return self.runtime.submit(tenant_id=tenant_id, run_id=run_id)
+        return self.runtime.submit(run_id=run_id)
 
 
 @pytest.fixture
