@@ -76,21 +76,23 @@ def _has_pending_call() -> Exists:
 
 _TAKE_DUE = """
 UPDATE agents_run SET handed_out_at = now() WHERE id IN (
-  SELECT due.id FROM (
-    SELECT q.id, q.tenant_id, row_number() OVER (PARTITION BY q.tenant_id ORDER BY q.id) AS place
+  SELECT line.id FROM (
+    SELECT q.id, q.tenant_id, q.handed_out_at,
+      row_number() OVER (PARTITION BY q.tenant_id ORDER BY q.id) AS place
     FROM agents_run q
-    WHERE q.state = 'queued'
-      AND (q.handed_out_at IS NULL OR q.handed_out_at < now() - make_interval(secs => %s))
-      AND NOT EXISTS (
-        SELECT 1 FROM agents_run b
-        WHERE b.conversation_id = q.conversation_id AND b.state = 'running'
-      )
-  ) due
-  JOIN tenancy_tenant t ON t.id = due.tenant_id
-  WHERE due.place <= t.max_concurrent_runs - (
-    SELECT count(*) FROM agents_run w WHERE w.tenant_id = due.tenant_id AND w.state = 'running'
+    WHERE q.state = 'queued' AND NOT EXISTS (
+      SELECT 1 FROM agents_run b
+      WHERE b.conversation_id = q.conversation_id AND b.state = 'running'
+    )
+  ) line
+  JOIN tenancy_tenant t ON t.id = line.tenant_id
+  WHERE line.place <= t.max_concurrent_runs - (
+    SELECT count(*) FROM agents_run w WHERE w.tenant_id = line.tenant_id AND w.state = 'running'
   )
-  ORDER BY due.place, due.id LIMIT %s
+  AND (
+    line.handed_out_at IS NULL OR line.handed_out_at < now() - make_interval(secs => %s)
+  )
+  ORDER BY line.place, line.id LIMIT %s
 ) RETURNING tenant_id, id
 """
 

@@ -13,19 +13,18 @@ from boxoffice.common.batch import Batch, Chosen
 
 # Any number that no other advisory lock of the database has: "turn" in ASCII.
 _LOCK = 0x7475726E
-# A run that somebody else is just changing is passed over; so many are looked at.
-_CANDIDATES = 3
 
-_QUEUED = f"""
+# Three, as a run that somebody else is just changing is passed over.
+_QUEUED = """
 SELECT q.id FROM agents_run q
-WHERE q.tenant_id = line.tenant_id AND q.state = 'queued' AND q.is_anonymous = {{anonymous}}
+WHERE q.tenant_id = line.tenant_id AND q.state = 'queued' AND q.is_anonymous = {anonymous}
   AND q.cancel_requested_at IS NULL
   AND (q.tenant_id, q.asked_by) NOT IN (SELECT tenant_id, asked_by FROM busy)
   AND (q.parent_id IS NOT NULL OR q.conversation_id NOT IN (
     SELECT conversation_id FROM at_work WHERE parent_id IS NULL
   ))
-  {{narrowed}}
-ORDER BY q.id LIMIT {_CANDIDATES}
+  {narrowed}
+ORDER BY q.id LIMIT 3
 """
 
 # `waiting` jumps from tenant to tenant along the index of queued runs: a rush of thousands costs

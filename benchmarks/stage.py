@@ -53,6 +53,7 @@ class Stage:
 def make_stage(slug: str, *, fans: int, tools: list[str]) -> Stage:
     """A tenant with an event, and ``fans`` members who are granted ``tools``."""
     tenant = make_house(slug).tenant
+    Tenant.objects.filter(pk=tenant.pk).update(max_concurrent_runs=10_000)
     names = [f"{slug}-{number}" for number in range(fans)]
     made = User.objects.bulk_create(User(username=n, email=f"{n}@example.com") for n in names)
     with tenant_scope(tenant.pk):

@@ -81,8 +81,9 @@ class WorkerRuntime:
     async def _advance(self, run_id: UUID | None) -> None:
         self._busy += 1
         try:
-            while await self._work_on_next(run_id) and run_id is None:
-                pass
+            while not self.is_draining and await self._work_on_next(run_id):
+                if run_id is not None:
+                    break
         finally:
             self._busy -= 1
 
@@ -95,8 +96,6 @@ class WorkerRuntime:
 
     async def _work_on_next(self, run_id: UUID | None) -> bool:
         """Whether there was a run to begin."""
-        if self.is_draining:
-            return False
         with operator_scope("whose turn it is"):
             lease = await in_db(
                 leases.run_claim, owner=self.owner, run_id=run_id, is_scarce=self._is_scarce

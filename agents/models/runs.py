@@ -45,8 +45,9 @@ RUN_MACHINE = machine(
 class Run(TenantModel):
     """One answer of the agent: queue state, lease, budgets.
 
-    ``asked_by`` is the key of the principal; runs at work are counted by it. ``lease_epoch`` rises with each claim, and every write of the run names its epoch. ``last_seq``
-    is the number of the newest step, ``event_seq`` a lower bound of the newest event's.
+    ``asked_by`` is the key of the principal; runs at work are counted by it. ``lease_epoch`` rises
+    with each claim, and every write of the run names its epoch. ``last_seq`` is the number of the
+    newest step, ``event_seq`` a lower bound of the newest event's.
     """
 
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="runs")

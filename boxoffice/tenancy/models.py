@@ -59,9 +59,7 @@ class Tenant(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(share__gte=1), name="tenant_has_a_share"),
-            models.CheckConstraint(
-                condition=Q(max_concurrent_runs__gte=1), name="tenant_may_work"
-            ),
+            models.CheckConstraint(condition=Q(max_concurrent_runs__gte=1), name="tenant_may_work"),
         ]
         verbose_name = _("tenant")
         verbose_name_plural = _("tenants")
