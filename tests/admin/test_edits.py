@@ -197,9 +197,12 @@ def test_a_tenant_admin_names_the_tenant_and_does_not_move_it(arena: Cast, teatr
         "host": "evil.example.com",
         "currency": "USD",
         "is_active": "",
+        "share": "1000",
+        "max_concurrent_runs": "10000",
     }
     assert send(console("ada"), path, **fields).status_code == 302
     tenant = Tenant.objects.get(pk=arena.tenant.pk)
+    assert (tenant.share, tenant.max_concurrent_runs) == (10, 100)
     assert (tenant.name, tenant.language) == ("Arena Nova", "en")
     assert tenant.time_zone == "America/Manaus"
     assert (tenant.slug, tenant.host, tenant.currency, tenant.is_active) == (
@@ -220,8 +223,15 @@ def test_a_new_tenant_lets_visitors_in(teatro: Cast) -> None:
         "time_zone": "America/Sao_Paulo",
         "currency": "BRL",
         "is_active": "on",
+        "share": "20",
+        "max_concurrent_runs": "40",
     }
+    for wrong in ({"share": "0"}, {"max_concurrent_runs": "0"}, {"share": "many"}):
+        reply = send(console("root"), "tenancy/tenant/add/", **(fields | wrong))
+        assert next(iter(wrong)) in errors_form(reply)
     assert send(console("root"), "tenancy/tenant/add/", **fields).status_code == 302
+    tenant = Tenant.objects.get(slug="clube")
+    assert (tenant.share, tenant.max_concurrent_runs) == (20, 40)
     assert Client().get("/t/clube/api/v1/conversations/").status_code == 200
     assert send(console("ada"), "tenancy/tenant/add/", **fields).status_code == 403
 

@@ -9,6 +9,7 @@ import pytest
 from django.db import DataError, ProgrammingError, connection, transaction
 from django.db.models import F
 
+from boxoffice.common.batch import Batch, Chosen
 from boxoffice.tenancy.models import Tenant, Tier
 from boxoffice.tenancy.postgres.base import check_connection
 from boxoffice.tenancy.scope import tenant_scope
@@ -57,6 +58,40 @@ def test_a_transaction_of_two_statements_is_two_messages(
         assert messages[0].startswith("BEGIN; UPDATE")
         assert messages[1].startswith("SAVEPOINT")
         assert name_of("free") == "b"
+
+
+def test_a_batch_with_its_commit_is_one_message(tenant: Tenant, messages: list[str]) -> None:
+    batch = Batch()
+    batch.add("SELECT pg_advisory_xact_lock(%s)", [1])
+    batch.update(
+        Tier, changes={"name": "%s"}, where={"slug": Chosen("SELECT 'free'")}, returning=["slug"]
+    )
+    with tenant_scope(tenant.pk):
+        locked, changed = batch.commit()
+        assert len(messages) == 1
+        assert messages[0].startswith("BEGIN; SELECT")
+        assert messages[0].endswith("COMMIT")
+        assert (len(locked.rows), changed.count, changed.rows) == (1, 1, [("free",)])
+        assert name_of("free") == "%s"
+
+
+def test_a_batch_that_fails_commits_nothing(tenant: Tenant) -> None:
+    batch = Batch()
+    batch.update(Tier, changes={"name": "b"}, where={"slug": "free"})
+    batch.add("SELECT 1 / 0")
+    with tenant_scope(tenant.pk):
+        with pytest.raises(DataError):
+            batch.commit()
+        assert name_of("free") == "free"
+
+
+def test_a_batch_with_its_commit_ends_no_transaction_of_others(tenant: Tenant) -> None:
+    batch = Batch()
+    batch.update(Tier, changes={"name": "b"}, where={"slug": "free"})
+    with tenant_scope(tenant.pk):
+        with transaction.atomic(), pytest.raises(RuntimeError):
+            batch.commit()
+        assert name_of("free") == "free"
 
 
 def test_a_new_scope_is_told_inside_the_transaction(tenant: Tenant, messages: list[str]) -> None:
