@@ -115,11 +115,13 @@ class Batch:
         A lock that it takes is then never held while this process is busy with something else.
         """
         with transaction.atomic(durable=True):
-            self.add("COMMIT")
-            return self.send()[:-1]
+            return self._send(["COMMIT"])
 
     def send(self) -> list[Answer]:
         """Send all, and return the answers in order."""
+        return self._send([])
+
+    def _send(self, ending: list[str]) -> list[Answer]:
         if not self._statements:
             return []
         answers = []
@@ -131,7 +133,7 @@ class Batch:
                     cursor.mogrify(_prepared(text).execute, values)
                     for text, values in self._statements
                 ]
-                cursor.execute("; ".join(parts))
+                cursor.execute("; ".join(parts + ending))
             for _ in range(len(parts) - len(self._statements)):
                 cursor.nextset()
             for _ in self._statements:

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agents", "0002_guards"), ("tenancy", "0003_share_and_cap")]
+    dependencies = [("agents", "0003_prompt_versions"), ("tenancy", "0003_share_and_cap")]
 
     operations = [
         migrations.AddField(

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     atomic = False
-    dependencies = [("agents", "0003_who_asked")]
+    dependencies = [("agents", "0004_who_asked")]
 
     operations = [
         AddIndexConcurrently(
