@@ -17,8 +17,8 @@ run: .venv/.synced ## Start the site with its servers and demo data; Ctrl-C ends
 test: .venv/.synced ## Run the whole suite (ARGS="tests/agents -x" for a part)
 	$(PYTHON) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
-faults: .venv/.synced ## Run the tests that kill processes
-	$(PYTHON) -m pytest tests/faults $(ARGS)
+faults: .venv/.synced ## Kill processes at every crash point, and print the matrix (ARGS="--matrix-json FILE")
+	$(PYTHON) -m pytest tests/faults -m "" $(ARGS)
 
 bench: .venv/.synced ## Measure, and print the tables of docs/benchmarks.md
 	$(PYTHON) -m benchmarks $(ARGS)

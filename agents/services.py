@@ -21,6 +21,7 @@ from agents.models import (
 )
 from agents.selectors import conversation_get, conversations_for, run_get
 from boxoffice.audit.services import record
+from boxoffice.common import crash
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import Conflict, Forbidden, InvalidInput
 from boxoffice.common.transitions import transition
@@ -227,6 +228,8 @@ def _ask(
             kind=StepKind.INPUT,
             content={"messages": [{"id": str(message.pk), "text": text}]},
         )
+    crash.point("message_open", conversation.pk)
+    transaction.on_commit(lambda: crash.point("message_committed", conversation.pk))
     transaction.on_commit(
         partial(
             signals.message_posted.send,

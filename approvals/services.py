@@ -18,6 +18,7 @@ from approvals.models import REQUEST_STATES, ApprovalRequest, Decision, Gate, St
 from approvals.permissions import decider_check, not_found
 from approvals.ports import port
 from boxoffice.audit import services as audit
+from boxoffice.common import crash
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import InvalidInput
 from boxoffice.common.transitions import transition
@@ -294,6 +295,8 @@ def _move(request: ApprovalRequest, state: State) -> None:
     if not moved:
         raise AlreadyDecided(_("This request was decided."), extra={"state": request.state})
     request.refresh_from_db()
+    crash.point("decision_open", request.conversation_ref)
+    transaction.on_commit(lambda: crash.point("decision_committed", request.conversation_ref))
 
 
 def _expire(request_id: UUID, tenant_id: UUID) -> int:

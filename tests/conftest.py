@@ -60,4 +60,4 @@ _prepare_environment()
 django.setup()
 
 
-pytest_plugins = ["tests.support.database"]
+pytest_plugins = ["tests.support.database", "tests.support.matrix"]

@@ -13,6 +13,7 @@ from agents.loop.nodes import Node, first_node, joined, sentence
 from agents.loop.state import RunState, state_load
 from agents.models import RunState as State
 from agents.stream import Publisher, RunChannel
+from boxoffice.common import crash
 from boxoffice.common.exceptions import BoxOfficeError
 from boxoffice.common.types import JsonObject
 
@@ -76,6 +77,7 @@ class Runner:
 
     def say(self, text: str) -> None:
         """Text of the model, as it comes."""
+        crash.point("speaking")
         self.state.text += text
         self.emit(text_delta(text))
 

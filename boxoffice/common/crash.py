@@ -21,13 +21,18 @@ from uuid import UUID
 
 # In the order in which a run comes by.
 POINTS: Final = (
+    "message_open",
+    "message_committed",
     "claimed",
+    "speaking",
     "model_step_open",
     "model_step_committed",
     "call_open",
     "call_committed",
     "wait_open",
     "wait_committed",
+    "decision_open",
+    "decision_committed",
     "results_open",
     "results_committed",
     "read_open",

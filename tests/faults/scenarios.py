@@ -1,0 +1,140 @@
+"""One call of each tool, and each end that it can come to.
+
+Tools and their gates come from the registry: a tool without an entry in ``CALLS`` fails a test,
+and one that gets a gate is walked through all decisions.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from uuid import UUID
+
+from boxoffice.common.types import JsonObject
+from boxoffice.tenancy.models import Tier
+from boxoffice.ticketing.models import Seat, Section
+from boxoffice.ticketing.services.holds import hold_create
+from boxoffice.ticketing.services.orders import order_place
+from tests.support.cast import Cast
+from tools import registry
+from tools.spec import Gate
+
+FAN, REVIEWER = "ana", "rita"
+DECISIONS = {
+    Gate.NONE: ("plain",),
+    # A fan's own confirmation cannot change the arguments.
+    Gate.FAN: ("approve", "deny", "expire"),
+    Gate.REVIEWER: ("approve", "edit", "deny", "expire"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Scenario:
+    """A tool and what becomes of its call."""
+
+    tool: str
+    decision: str
+
+    def __str__(self) -> str:
+        return f"{self.tool}/{self.decision}"
+
+    @property
+    def decider(self) -> str:
+        """Who decides."""
+        spec = registry.find(self.tool)
+        return REVIEWER if spec is not None and spec.gate is Gate.REVIEWER else FAN
+
+
+def scenarios() -> list[Scenario]:
+    """Every tool of the catalogue with every decision that it can meet."""
+    return [
+        Scenario(tool=spec.name, decision=decision)
+        for spec in registry.all_tools()
+        for decision in DECISIONS[spec.gate]
+    ]
+
+
+@dataclass(slots=True)
+class Floor:
+    """A house with a seat for each case. ``made`` is what was made without a call."""
+
+    cast: Cast
+    made: set[UUID] = field(default_factory=set)
+    _seats: Iterator[UUID] = field(default_factory=lambda: iter(()))
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    @classmethod
+    def build(cls, cast: Cast, *, seats: int) -> "Floor":
+        """More seats in the stalls, and a fan who may spend what many runs cost."""
+        with cast.scope():
+            section = Section.objects.get(name="Plateia")
+            rows = Seat.objects.bulk_create(
+                Seat(tenant=cast.tenant, section=section, row="Z", number=n, x=n, y=9)
+                for n in range(1, seats + 1)
+            )
+            Tier.objects.update(max_day_cost_micros=10**12)
+        return cls(cast=cast, _seats=iter([row.pk for row in rows]))
+
+    def number(self) -> int:
+        """A number that no other case has."""
+        return next(self._numbers)
+
+    def seat(self) -> UUID:
+        """A seat that no other case asks for."""
+        return next(self._seats)
+
+    def hold(self) -> UUID:
+        """A hold of the fan's."""
+        made = hold_create(
+            event_id=self.cast.seats.event.pk,
+            seat_ids=[self.seat()],
+            user_id=self.cast.user(FAN).pk,
+        )
+        self.made.add(made.pk)
+        return made.pk
+
+    def order(self) -> UUID:
+        """A paid order of the fan's."""
+        made = order_place(
+            hold_id=self.hold(), user_id=self.cast.user(FAN).pk, payment_key=f"case:{self.number()}"
+        )
+        self.made.add(made.pk)
+        return made.pk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call to be proposed, and the arguments that a reviewer puts in its place."""
+
+    arguments: JsonObject
+    edit: JsonObject | None = None
+
+
+def _event(floor: Floor) -> str:
+    return str(floor.cast.seats.event.pk)
+
+
+def _refund(floor: Floor) -> Call:
+    arguments = {"order_id": str(floor.order()), "reason": "Fiquei doente."}
+    return Call(arguments=arguments, edit=arguments | {"reason": "O fã ficou doente."})
+
+
+def _email(floor: Floor) -> Call:
+    arguments = {"to": "ana@example.com", "subject": "Seu pedido", "body": f"Nº {floor.number()}"}
+    return Call(arguments=arguments, edit=arguments | {"subject": "O seu pedido"})
+
+
+CALLS: dict[str, Callable[[Floor], Call]] = {
+    "search_events": lambda floor: Call(arguments={"query": "jazz"}),
+    "search_seats": lambda floor: Call(arguments={"event_id": _event(floor), "quantity": 2}),
+    "get_order_status": lambda floor: Call(arguments={"order_id": str(floor.order())}),
+    "hold_seats": lambda floor: Call(
+        arguments={"event_id": _event(floor), "seat_ids": [str(floor.seat())]}
+    ),
+    "release_hold": lambda floor: Call(arguments={"hold_id": str(floor.hold())}),
+    "place_order": lambda floor: Call(arguments={"hold_id": str(floor.hold())}),
+    "refund_order": _refund,
+    "send_email": _email,
+    "create_ticket": lambda floor: Call(
+        arguments={"subject": f"Pergunta {floor.number()}", "body": "Qual é a entrada?"}
+    ),
+}

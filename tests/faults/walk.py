@@ -1,0 +1,381 @@
+"""The walk over every crash point, for every tool and every decision.
+
+Each case is a conversation of its own with a death of its own; many live in one stack at a time.
+"""
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx2
+import psycopg
+
+from agents.models import RUN_MACHINE, Run, RunState
+from approvals.models import ApprovalRequest
+from boxoffice.common import crash
+from boxoffice.common.types import JsonObject
+from tests.faults.invariants import violations
+from tests.faults.scenarios import CALLS, FAN, Call, Floor, Scenario
+from tests.support.cast import Cast
+from tests.support.scripted_model import Reply, last_tool_results, user_texts
+from tests.support.stack import test_database_url
+from tools.models import ToolCall
+
+AT_ONCE = 24
+CASE_SECONDS = 90.0
+RETRY_SECONDS = 30.0
+ANSWER = "Pronto. Está tudo como foi pedido, e nada além disso."
+# After these a run waits for its human, or is over: nobody takes it up again.
+RESTS = {"wait_committed", "answer_committed"}
+
+# What a driver waits for: it goes on with the run's state once this says so.
+type Drive = Iterator[frozenset[str]]
+
+
+def asks_what_it_is_told(body: JsonObject) -> Reply:
+    """The model: proposes the call that the fan's message spells out, then says that it is done."""
+    if last_tool_results(body):
+        return Reply.text(ANSWER)
+    wanted = json.loads(user_texts(body)[-1])
+    return Reply.tools((wanted["tool"], wanted["arguments"]), text="Um momento, por favor.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """The ``count``-th pass of a crash point, and when it was."""
+
+    point: str
+    count: int
+    at: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.point}#{self.count}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a conversation stands in the end: what a death must not change."""
+
+    state: str
+    kinds: tuple[str, ...]
+    calls: tuple[tuple[str, str, str], ...]
+    approvals: tuple[str, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Case:
+    """A scenario, and where its process dies; nowhere when it is only watched."""
+
+    scenario: Scenario
+    death: Pass | None = None
+    conversation: UUID = field(default_factory=uuid4)
+    run: UUID | None = None
+    passes: list[Pass] = field(default_factory=list)
+    ending: Ending | None = None
+    problems: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.scenario} {self.death or ''}".strip()
+
+    @property
+    def recovery(self) -> float | None:
+        """Seconds from the death to the next thing that somebody else does for the run."""
+        if self.death is None or self.death.point in RESTS:
+            return None
+        for one, after in zip(self.passes, self.passes[1:], strict=False):
+            if (one.point, one.count) == (self.death.point, self.death.count):
+                return after.at - one.at
+        return None
+
+
+@dataclass(slots=True)
+class Doors:
+    """The site's REST doors, asked again while a web process is dead: each request counts once."""
+
+    stack_url: str
+    cast: Cast
+
+    def post(self, who: str, path: str, body: JsonObject) -> Any:
+        """What a POST comes to."""
+        url = f"{self.stack_url}/t/{self.cast.tenant.slug}/api/v1/{path}"
+        headers = {
+            "Authorization": f"Bearer {self.cast.token(who)}",
+            "Idempotency-Key": str(uuid4()),
+        }
+        deadline = time.monotonic() + RETRY_SECONDS
+        while True:
+            try:
+                answer = httpx2.post(url, json=body, headers=headers, timeout=10)
+            except httpx2.TransportError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+                continue
+            if answer.is_success:
+                return answer.json()
+            raise AssertionError(f"{path}: {answer.status_code} {answer.text}")
+
+
+class Walk:
+    """Drives cases through a stack, many at a time."""
+
+    def __init__(self, *, floor: Floor, url: str, crash_dir: Path) -> None:
+        self._floor = floor
+        self._doors = Doors(url, floor.cast)
+        self._crash_dir = crash_dir
+
+    def go(self, cases: Sequence[Case]) -> None:
+        """Bring every case to its end; what goes wrong is among its ``problems``."""
+        waiting = list(reversed(cases))
+        live: dict[int, tuple[Case, Drive, frozenset[str], float]] = {}
+        while waiting or live:
+            while waiting and len(live) < AT_ONCE:
+                case = waiting.pop()
+                self._step(live, case, self._drive(case))
+            states = self._states(case for case, *_ in live.values())
+            for case, drive, wanted, deadline in list(live.values()):
+                state = states.get(case.run, "")
+                if state in wanted and self._has_died(case, state):
+                    self._step(live, case, drive)
+                elif time.monotonic() > deadline:
+                    case.problems.append(self._stuck(case, state))
+                    del live[id(case)]
+            time.sleep(0.05)
+        for case in cases:
+            self._look(case)
+
+    def _step(self, live: dict[int, Any], case: Case, drive: Drive) -> None:
+        try:
+            wanted = next(drive)
+        except StopIteration:
+            live.pop(id(case), None)
+        except (AssertionError, httpx2.TransportError) as error:
+            case.problems.append(f"{type(error).__name__}: {error}")
+            live.pop(id(case), None)
+        else:
+            live[id(case)] = (case, drive, wanted, time.monotonic() + CASE_SECONDS)
+
+    def _drive(self, case: Case) -> Drive:
+        with self._floor.cast.scope():
+            call = CALLS[case.scenario.tool](self._floor)
+        case.conversation = UUID(self._doors.post(FAN, "conversations/", {})["id"])
+        order = f"die {case.death.point} {case.death.count}" if case.death else "watch"
+        (self._crash_dir / str(case.conversation)).write_text(f"{order}\n")
+        text = json.dumps({"tool": case.scenario.tool, "arguments": call.arguments})
+        posted = self._doors.post(
+            FAN, f"conversations/{case.conversation}/messages/", {"text": text}
+        )
+        case.run = UUID(posted["run"])
+        if case.scenario.decision != "plain":
+            yield frozenset({RunState.WAITING})
+            self._decide(case, call)
+        yield frozenset(RUN_MACHINE.terminal)
+
+    def _decide(self, case: Case, call: Call) -> None:
+        with self._floor.cast.scope():
+            request = ApprovalRequest.objects.get(run_ref=case.run)
+        path = f"approvals/{request.pk}"
+        decider = case.scenario.decider
+        match case.scenario.decision:
+            case "approve":
+                self._doors.post(decider, f"{path}/approve/", {})
+            case "edit":
+                self._doors.post(decider, f"{path}/approve/", {"arguments": call.edit})
+            case "deny":
+                self._doors.post(decider, f"{path}/deny/", {"reason": "Hoje não."})
+            case "expire":
+                _let_expire(request.pk)
+
+    def _states(self, cases: Iterable[Case]) -> dict[UUID | None, str]:
+        with self._floor.cast.scope():
+            rows = Run.objects.filter(pk__in=[case.run for case in cases if case.run])
+            return dict(rows.values_list("pk", "state"))
+
+    def _has_died(self, case: Case, state: str) -> bool:
+        """Whether the death is over that this state may follow: it is seen before its process."""
+        if case.death is None or state not in RUN_MACHINE.terminal:
+            return True
+        return any(str(one) == str(case.death) for one in self._passes(case))
+
+    def _passes(self, case: Case) -> list[Pass]:
+        path = self._crash_dir / str(case.conversation)
+        lines = path.read_text().splitlines()[1:] if path.exists() else []
+        counts: dict[str, int] = {}
+        passes = []
+        for line in lines:
+            point, at = line.split()
+            counts[point] = counts.get(point, 0) + 1
+            passes.append(Pass(point=point, count=counts[point], at=float(at)))
+        return passes
+
+    def _stuck(self, case: Case, state: str) -> str:
+        passed = " ".join(str(one) for one in self._passes(case))
+        return f"the run is {state!r} after {CASE_SECONDS:g} s; passed: {passed}"
+
+    def _look(self, case: Case) -> None:
+        case.passes = self._passes(case)
+        with self._floor.cast.scope():
+            run = Run.objects.filter(pk=case.run).first()
+            if run is None:
+                return
+            calls = ToolCall.objects.filter(conversation_ref=case.conversation).order_by("id")
+            requests = ApprovalRequest.objects.filter(conversation_ref=case.conversation)
+            case.ending = Ending(
+                state=run.state,
+                kinds=tuple(run.steps.order_by("seq").values_list("kind", flat=True)),
+                calls=tuple(calls.values_list("tool", "state", "reason_code")),
+                approvals=tuple(requests.order_by("id").values_list("state", flat=True)),
+            )
+
+
+def _let_expire(request_id: UUID) -> None:
+    """The request's time is over; what a request says never changes otherwise."""
+    with psycopg.connect(test_database_url(), autocommit=True) as owner:
+        owner.execute("SET session_replication_role = replica")
+        owner.execute(
+            "UPDATE approvals_approvalrequest SET expires_at = now() - interval '1 second' "
+            "WHERE id = %s",
+            [request_id],
+        )
+
+
+def deaths_of(watched: Case) -> list[Pass]:
+    """Where a scenario's process can die: each pass; of the words of one answer, one."""
+    deaths = []
+    for _, group in groupby(watched.passes, key=lambda one: one.point):
+        passes = list(group)
+        deaths.append(passes[len(passes) // 2])
+    return deaths
+
+
+@dataclass(slots=True)
+class Matrix:
+    """What the walk has found."""
+
+    watched: list[Case] = field(default_factory=list)
+    cases: list[Case] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def not_reached(self) -> list[str]:
+        """Points that no scenario passes."""
+        passed = {one.point for case in self.watched for one in case.passes}
+        return [point for point in crash.POINTS if point not in passed]
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that went wrong, with the case that it went wrong in."""
+        names = {str(case.conversation): str(case) for case in [*self.watched, *self.cases]}
+        found = [
+            f"{case}: {text}" for case in [*self.watched, *self.cases] for text in case.problems
+        ]
+        for text in self.broken:
+            about, _, rest = text.partition(": ")
+            found.append(f"{names[about]}: {rest}" if about in names else text)
+        return found
+
+    @property
+    def recoveries(self) -> list[float]:
+        """Seconds from each death to the next claim."""
+        return sorted(case.recovery for case in self.cases if case.recovery is not None)
+
+    def figures(self) -> JsonObject:
+        """The figures, for machines."""
+        times = self.recoveries
+        scenarios = {case.scenario for case in self.watched}
+        return {
+            "points": len(crash.POINTS),
+            "tools": len({scenario.tool for scenario in scenarios}),
+            "decisions": len({scenario.decision for scenario in scenarios}),
+            "scenarios": len(scenarios),
+            "cases": len(self.cases),
+            "not_reached": self.not_reached,
+            "violations": self.problems,
+            "recovery_seconds": _quantiles(times),
+            "seconds": round(self.seconds, 1),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The matrix as text: deaths survived by point and tool; ``!`` where something broke."""
+        tools = sorted({case.scenario.tool for case in self.watched})
+        width = max(map(len, crash.POINTS)) + 2
+        yield "deaths by point and tool, over all decisions"
+        yield " " * width + "  ".join(tools)
+        for point in crash.POINTS:
+            cells = [self._cell(point, tool).center(len(tool)) for tool in tools]
+            yield point.ljust(width) + "  ".join(cells)
+        figures = self.figures()
+        yield (
+            f"points × tools × decisions: {figures['points']} × {figures['tools']} × "
+            f"{figures['decisions']}; cases: {figures['cases']}; "
+            f"violations: {len(figures['violations'])}; {figures['seconds']} s"
+        )
+        recovery = figures["recovery_seconds"]
+        yield "recovery after SIGKILL: " + ", ".join(f"{k} {v} s" for k, v in recovery.items())
+        for point in self.not_reached:
+            yield f"not reached: {point}"
+        yield from self.problems
+
+    def _cell(self, point: str, tool: str) -> str:
+        cases = [
+            case
+            for case in self.cases
+            if case.scenario.tool == tool and case.death and case.death.point == point
+        ]
+        if not cases:
+            return "·"
+        return f"{len(cases)}{'!' if any(case.problems for case in cases) else ''}"
+
+
+def _quantiles(times: Sequence[float]) -> JsonObject:
+    if len(times) < 2:
+        return {}
+    cuts = statistics.quantiles(times, n=20, method="inclusive")
+    return {"p50": round(cuts[9], 2), "p95": round(cuts[18], 2), "max": round(times[-1], 2)}
+
+
+def walk(
+    *,
+    floor: Floor,
+    url: str,
+    crash_dir: Path,
+    deaths_file: Path,
+    scenarios: Sequence[Scenario],
+    choose: Callable[[Case], bool] = lambda case: True,
+) -> Matrix:
+    """Watch each scenario once, then let a process die at each pass that it has made."""
+    begun = time.monotonic()
+    matrix = Matrix(watched=[Case(scenario=scenario) for scenario in scenarios])
+    tour = Walk(floor=floor, url=url, crash_dir=crash_dir)
+    tour.go(matrix.watched)
+    endings = {case.scenario: case.ending for case in matrix.watched}
+    matrix.cases = [
+        case
+        for watched in matrix.watched
+        for death in deaths_of(watched)
+        if choose(case := Case(scenario=watched.scenario, death=death))
+    ]
+    tour.go(matrix.cases)
+    for case in matrix.cases:
+        if case.ending != endings[case.scenario]:
+            case.problems.append(f"ended as {case.ending}, not as {endings[case.scenario]}")
+    matrix.broken = violations(floor.cast.tenant, known=frozenset(floor.made))
+    matrix.broken += _odd_deaths(deaths_file, len(matrix.cases))
+    matrix.seconds = time.monotonic() - begun
+    return matrix
+
+
+def _odd_deaths(path: Path, expected: int) -> list[str]:
+    """Each case has killed one process, and no process has died of anything else."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    odd = [f"died by itself: {line}" for line in lines if line.split()[1] != "-9"]
+    if len(lines) - len(odd) != expected:
+        odd.append(f"{len(lines) - len(odd)} processes were killed in {expected} cases")
+    return odd
