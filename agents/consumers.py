@@ -10,7 +10,7 @@ from uuid import UUID
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.layers import get_channel_layer
-from django.db import DatabaseError
+from django.db import Error
 from django.utils.translation import gettext as _
 from redis import RedisError
 
@@ -19,10 +19,12 @@ from agents.notices import conversation_group
 from agents.session import ChatSession, Glance
 from boxoffice.common.exceptions import BoxOfficeError, InvalidInput, NotFound
 from boxoffice.common.types import JsonObject
+from boxoffice.tenancy.away import AWAY
 
 logger = logging.getLogger(__name__)
 
 NOT_YOURS = 4404
+TRY_AGAIN_LATER = 1013
 # A page says first what it has shown; one that says nothing is shown everything.
 RESUME_SECONDS = 0.5
 LOOK_SECONDS = 5.0
@@ -60,6 +62,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._announced: set[UUID] = set()
         self._ready = asyncio.Event()
         self._is_away = False
+        self._is_database_away = False
         self._session = ChatSession(
             tenant_id=self.scope["tenant"].pk,
             principal=self.scope["principal"],
@@ -71,6 +74,10 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._announced = await self._session.open()
         except NotFound:
             await self.close(NOT_YOURS)
+            return
+        except AWAY:
+            await self._database_away()
+            await self.close(TRY_AGAIN_LATER)
             return
         for work in (self._begin(), self._listen(), self._look_again()):
             self._spawn(work)
@@ -90,6 +97,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self._handler(frame)(frame)
         except BoxOfficeError as error:
             await self._tell_error(error.code, self._session.words(error), **about)
+        except AWAY as error:
+            logger.warning("a frame was not served: %s", type(error).__name__)
+            await self._database_away(**about)
         finally:
             self._ready.set()
 
@@ -177,7 +187,10 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         with suppress(TimeoutError):
             async with asyncio.timeout(RESUME_SECONDS):
                 await self._ready.wait()
-        glance = await self._session.glance(followed=[])
+        try:
+            glance = await self._session.glance(followed=[])
+        except AWAY:
+            return  # the next look finds the same
         for run_id in glance.unfinished:
             self._follow(run_id)
 
@@ -186,7 +199,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         while True:
             try:
                 await self._hear()
-            except (RedisError, OSError, DatabaseError) as error:
+            except (RedisError, OSError, Error) as error:
                 logger.info("notices cannot be heard: %s", type(error).__name__)
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -222,7 +235,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _look_again(self) -> None:
         """Every few seconds: what the notices and the stream may have lost."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS if self._is_database_away else LOOK_SECONDS)
             if await shared().health.is_well():
                 await self._stream_back()
             else:
@@ -230,11 +243,14 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             followed = [run for run, f in self._followers.items() if not f.is_done]
             try:
                 await self._heal(await self._session.glance(followed=followed))
+                await self._database_back()
             except NotFound:
                 await self.close(NOT_YOURS)
                 return
-            except DatabaseError as error:  # whoever ended here would never look again
+            except Error as error:  # whoever ended here would never look again
                 logger.warning("a conversation was not looked at: %s", type(error).__name__)
+                if not self._is_database_away:
+                    await self._database_away()
 
     async def _heal(self, glance: Glance) -> None:
         for message_id in glance.messages:
@@ -254,6 +270,17 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if self._is_away:
             self._is_away = False
             await self._send({"type": "stream.available"})
+
+    async def _database_away(self, **about: Any) -> None:
+        """What was asked was not done; the page keeps it, and says it again."""
+        self._is_database_away = True
+        error = self._session.database_away()
+        await self._tell_error(error.code, self._session.words(error), **about)
+
+    async def _database_back(self) -> None:
+        if self._is_database_away:
+            self._is_database_away = False
+            await self._send({"type": "database.available"})
 
     async def _tell_error(self, code: str, message: str, **about: Any) -> None:
         await self._send({"type": "error", "code": code, "message": message, **about})

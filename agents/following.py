@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import redis
 import redis.asyncio
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import Error
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -127,7 +127,7 @@ class RunFollower:
         while not self.is_done:
             try:
                 await self._follow_or_look()
-            except DatabaseError as error:
+            except Error as error:
                 logger.warning("run %s cannot be followed: %s", self.run_id, type(error).__name__)
             if not self.is_done:
                 await asyncio.sleep(RETRY_SECONDS)

@@ -22,6 +22,7 @@ from boxoffice.common.batch import Answer, Batch
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError, NotFound
 from boxoffice.common.types import JsonObject
+from boxoffice.tenancy.away import DatabaseAway, database_away
 from boxoffice.tenancy.principals import (
     Principal,
     principal_ask,
@@ -90,6 +91,11 @@ class ChatSession:
     def words(self, error: BoxOfficeError) -> str:
         """The error in a sentence or two."""
         return f"{error.message} {error.hint}".strip()
+
+    def database_away(self) -> DatabaseAway:
+        """What to tell the page when PostgreSQL is away."""
+        with override(self._language):
+            return database_away()
 
     def stream_is_away(self) -> str:
         """What to tell the page when Valkey is away."""

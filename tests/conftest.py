@@ -5,36 +5,18 @@ process alone, in a folder that goes away with it. Set BOXOFFICE_TEST_EXTERNAL=1
 DATABASE_URL and REDIS_URL to use servers of your own.
 """
 
-import atexit
 import os
 import secrets
-import shutil
-import tempfile
-from pathlib import Path
 
 import django
 import pytest
 
-from boxoffice.config.devstack import start_postgres, start_valkey
-
-
-def _start_servers() -> None:
-    home = Path(tempfile.mkdtemp(prefix="boxoffice-tests-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
-    postgres = start_postgres(home, durable=False)
-    # atexit runs backwards: the servers end before their folder goes.
-    atexit.register(postgres.stop)
-    valkey = start_valkey(home, durable=False)
-    atexit.register(valkey.stop)
-    os.environ["DATABASE_URL"] = postgres.url
-    os.environ["REDIS_URL"] = valkey.url
-    os.environ.pop("CELERY_BROKER_URL", None)
-    os.environ["BOXOFFICE_HOME"] = str(home)
+from tests.support.servers import servers
 
 
 def _prepare_environment() -> None:
     if os.environ.get("BOXOFFICE_TEST_EXTERNAL") != "1":
-        _start_servers()
+        servers.start()
     # The model of the tests is a scripted one; a key in the shell must not reach the real one.
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"):
         os.environ.pop(name, None)

@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 
 import uvloop
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import Error
 
 from agents import checkpoints, leases
 from agents.database import in_db
@@ -113,7 +113,7 @@ class WorkerRuntime:
             try:
                 with crash.about(lease.conversation_id):
                     await runner.run()
-            except DatabaseError:
+            except Error:
                 # The lease runs out and the sweep queues the run: that is the pause before the
                 # next try.
                 logger.exception("run %s: the database failed", lease.run_id)
@@ -130,7 +130,7 @@ class WorkerRuntime:
             try:
                 with operator_scope("leases of this worker"):
                     await self._beat()
-            except (DatabaseError, OSError) as error:
+            except (Error, OSError) as error:
                 logger.warning("heartbeat: %s", type(error).__name__)
 
     async def _beat(self) -> None:

@@ -7,6 +7,10 @@ import psycopg
 from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict
 
+# Seconds for which a request waits for a connection, and the pool for a server that is away before
+# it begins anew: left alone, it tries again ever more seldom, long after the server is back.
+PATIENCE = {"timeout": 5, "reconnect_timeout": 3}
+
 
 def text(name: str, default: str = "") -> str:
     """A string; empty counts as unset."""
@@ -60,8 +64,9 @@ def database(name: str, *, engine: str, role: str, pool_size: int) -> dict[str, 
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
+            "connect_timeout": 3,
             **parts,
             "assume_role": role,
-            "pool": {"min_size": 0, "max_size": pool_size, "timeout": 30},
+            "pool": {"min_size": 0, "max_size": pool_size, **PATIENCE},
         },
     }

@@ -4,7 +4,7 @@ import logging
 
 import redis
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -27,7 +27,7 @@ def _database_ready() -> bool:
     try:
         executor = MigrationExecutor(connection)
         return not executor.migration_plan(executor.loader.graph.leaf_nodes())
-    except DatabaseError as error:
+    except Error as error:
         logger.warning("readiness: database: %s", type(error).__name__)
         return False
 

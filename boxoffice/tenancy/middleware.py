@@ -1,19 +1,24 @@
 """Which tenant a request is for, and who is asking."""
 
+import logging
 import secrets
 from collections.abc import Callable
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.template.loader import render_to_string
 from django.urls import get_script_prefix, set_script_prefix
 from guardian.shortcuts import get_objects_for_user
 
 from boxoffice.common.exceptions import BoxOfficeError, NotFound
+from boxoffice.tenancy.away import AWAY, RETRY_AFTER_SECONDS, database_away
 from boxoffice.tenancy.models import Tenant, User
 from boxoffice.tenancy.principals import Principal, principal_for, token_user
 from boxoffice.tenancy.problems import problem_response
 from boxoffice.tenancy.scope import operator_scope, tenant_scope, tenants_scope
+
+logger = logging.getLogger(__name__)
 
 PREFIX = "/t/"
 VISITOR_KEY = "visitor"
@@ -52,6 +57,8 @@ class TenantPathMiddleware:
             return self.get_response(request)
         try:
             tenant, prefix = tenant_from(path=path, host=request.get_host())
+        except AWAY as error:
+            return away_response(request, error)
         except NotFound as error:
             if "/api/" in path:
                 return problem_response(error)
@@ -67,6 +74,21 @@ class TenantPathMiddleware:
             return self.get_response(request)
         finally:
             set_script_prefix(outer)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """The database went while a view was at work."""
+        return away_response(request, exception) if isinstance(exception, AWAY) else None
+
+
+def away_response(request: HttpRequest, error: Exception) -> HttpResponse:
+    """503: problem details for a program; for a person, a page that asks again by itself."""
+    logger.warning("%s %s: the database is away: %s", request.method, request.path, error)
+    problem = problem_response(database_away())
+    if "/api/" in request.path or "text/html" not in request.headers.get("Accept", ""):
+        return problem
+    page = render_to_string("tenancy/away.html", {"seconds": RETRY_AFTER_SECONDS})
+    headers = {name: problem[name] for name in ("Retry-After", "Cache-Control")}
+    return HttpResponse(page, status=problem.status_code, headers=headers)
 
 
 def _outside(path: str) -> bool:
@@ -88,9 +110,14 @@ class PrincipalMiddleware:
         """Serve the request in its scope."""
         tenant: Tenant | None = request.tenant  # type: ignore[attr-defined]
         if tenant is None:
-            return self._outside(request)
+            try:
+                return self._outside(request)
+            except AWAY as error:
+                return away_response(request, error)
         try:
             principal = self._principal(request, tenant)
+        except AWAY as error:
+            return away_response(request, error)
         except BoxOfficeError as error:
             if request.path_info.startswith("/api/") or error.status == 401:
                 return problem_response(error)

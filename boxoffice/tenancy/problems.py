@@ -1,5 +1,6 @@
 """Errors of the REST doors, as RFC 9457 problem details."""
 
+import logging
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
@@ -9,6 +10,9 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_exception_handler
 
 from boxoffice.common.exceptions import BoxOfficeError, InvalidInput, TooLarge
+from boxoffice.tenancy.away import AWAY, RETRY_AFTER_SECONDS, DatabaseAway, database_away
+
+logger = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -30,19 +34,32 @@ def problem(error: BoxOfficeError, **extra: Any) -> dict[str, Any]:
 def problem_response(error: BoxOfficeError) -> JsonResponse:
     """The same as a plain Django response, for doors that are no DRF view."""
     response = JsonResponse(problem(error), status=error.status, content_type=CONTENT_TYPE)
-    if error.status == 401:
-        response["WWW-Authenticate"] = "Bearer"
+    for name, value in _headers(error).items():
+        response[name] = value
     return response
+
+
+def _headers(error: BoxOfficeError) -> dict[str, str]:
+    if error.status == 401:
+        return {"WWW-Authenticate": "Bearer"}
+    if isinstance(error, DatabaseAway):
+        return {"Retry-After": str(RETRY_AFTER_SECONDS), "Cache-Control": "no-store"}
+    return {}
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's handler: the product's own errors, and DRF's, in one form."""
     if isinstance(error, RequestDataTooBig):
         error = TooLarge("The body has too many bytes.")
+    if isinstance(error, AWAY):
+        logger.warning("the database is away: %s", error)
+        error = database_away()
     if isinstance(error, BoxOfficeError):
-        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
         return Response(
-            problem(error), status=error.status, content_type=CONTENT_TYPE, headers=headers
+            problem(error),
+            status=error.status,
+            content_type=CONTENT_TYPE,
+            headers=_headers(error),
         )
     if isinstance(error, Http404):
         error = exceptions.NotFound()

@@ -1,5 +1,6 @@
 """The tenant and the principal of a WebSocket, by the same rules as for a request."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -8,9 +9,14 @@ from channels.db import database_sync_to_async
 from django.contrib.auth.models import AnonymousUser
 
 from boxoffice.common.exceptions import BoxOfficeError
+from boxoffice.tenancy.away import AWAY
 from boxoffice.tenancy.middleware import VISITOR_KEY, tenant_from
 from boxoffice.tenancy.models import Tenant, User
 from boxoffice.tenancy.principals import Principal, principal_for, token_user
+
+logger = logging.getLogger(__name__)
+
+TRY_AGAIN_LATER = 1013
 
 type Scope = dict[str, Any]
 type Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -20,7 +26,8 @@ type Send = Callable[[dict[str, Any]], Awaitable[None]]
 class TenantSocketMiddleware:
     """Sets ``scope["tenant"]`` and ``scope["principal"]``, and strips the tenant's prefix.
 
-    A handshake for an unknown tenant, by a non-member or with a bad token is refused (403).
+    A handshake for an unknown tenant, by a non-member or with a bad token is refused (403), and so
+    is any while the database is away: the page tries again.
     """
 
     def __init__(self, inner: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
@@ -29,8 +36,8 @@ class TenantSocketMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the socket, or refuse the handshake."""
         headers = {key.lower(): value.decode("latin-1") for key, value in scope["headers"]}
-        user = await get_user(scope)
         try:
+            user = await get_user(scope)
             tenant, principal, prefix = await database_sync_to_async(_resolve)(
                 path=scope["path"],
                 host=headers.get(b"host", ""),
@@ -40,6 +47,10 @@ class TenantSocketMiddleware:
             )
         except BoxOfficeError:
             await send({"type": "websocket.close", "code": 4404})
+            return
+        except AWAY as error:
+            logger.warning("%s: the database is away: %s", scope["path"], error)
+            await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
             return
         path = scope["path"][len(prefix) :]
         await self.inner(

@@ -1,7 +1,9 @@
 // The socket: opens, says what the page has, comes back after a loss, and keeps what was written.
 
 const FIRST_WAIT = 500;
-const LONGEST_WAIT = 15000;
+const LONGEST_WAIT = 5000;
+// The server could not be asked: what was sent stays unsent.
+const NOT_NOW = "database_unavailable";
 const NOT_YOURS = 4404;
 
 export class Connection extends EventTarget {
@@ -38,13 +40,15 @@ export class Connection extends EventTarget {
   opened() {
     this.wait = FIRST_WAIT;
     this.transmit({ type: "resume", after: this.positions() });
-    this.queue.forEach((message) => this.transmit({ type: "message", ...message }));
+    this.sayAgain();
     this.dispatchEvent(new CustomEvent("status", { detail: { state: "open" } }));
   }
 
   received(data) {
     const frame = JSON.parse(data);
-    const isSettled = frame.type === "message.accepted" || frame.type === "error";
+    const isRefused = frame.type === "error" && frame.code !== NOT_NOW;
+    const isSettled = frame.type === "message.accepted" || isRefused;
+    if (frame.type === "database.available") this.sayAgain();
     if (isSettled && frame.client_id) this.forget(frame.client_id);
     this.dispatchEvent(new CustomEvent("frame", { detail: frame }));
   }
@@ -78,6 +82,10 @@ export class Connection extends EventTarget {
     this.queue.push(message);
     this.store();
     this.transmit({ type: "message", ...message });
+  }
+
+  sayAgain() {
+    this.queue.forEach((message) => this.transmit({ type: "message", ...message }));
   }
 
   forget(clientId) {

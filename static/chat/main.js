@@ -120,10 +120,18 @@ function talkPage() {
       status.clear("stream");
       conversation.needsRefresh = true;
     },
+    "database.available": () => {
+      status.clear("database");
+      conversation.needsRefresh = true;
+    },
     error: (frame) => refused(frame),
   };
 
   function refused(frame) {
+    if (frame.code === "database_unavailable") {
+      status.say(frame.message, "warn", "database"); // what was written is sent again by itself
+      return;
+    }
     const entry = frame.client_id && conversation.local(frame.client_id);
     if (entry) Object.assign(entry, { status: "failed", problem: frame.message });
     else if (frame.code === "stream_unavailable") status.say(frame.message, "warn", "stream");

@@ -30,9 +30,13 @@ class Fan:
 
     def get(self, path: str) -> Any:
         """The JSON behind an address."""
-        answer = httpx2.get(self._base + path, headers=self.headers, timeout=30)
+        answer = self.answer(path)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    def answer(self, path: str) -> httpx2.Response:
+        """What comes back from an address, whatever it is."""
+        return httpx2.get(self._base + path, headers=self.headers, timeout=30)
 
     def post(self, path: str, body: Any, status: int) -> Any:
         """The JSON that comes back with the status that is expected."""

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import django
@@ -25,6 +26,23 @@ from boxoffice.config.asgi import application  # noqa: E402
 from boxoffice.config.celery import app  # noqa: E402
 from boxoffice.config.devstack.tether import PR_SET_PDEATHSIG  # noqa: E402
 
+# What a process would import after the fork, and each one again.
+IMPORTED_LATER = (
+    "celery.apps.beat",
+    "celery.apps.worker",
+    "celery.bin.celery",
+    "celery.concurrency.thread",
+    "celery.worker.consumer",
+    "celery.worker.loops",
+    "celery.worker.strategy",
+    "h11",
+    "httpcore2",
+    "kombu.transport.redis",
+    "truststore",
+    "uvicorn.loops.uvloop",
+    "uvicorn.protocols.http.h11_impl",
+    "uvicorn.protocols.websockets.websockets_sansio_impl",
+)
 # A process that cannot live is not born again and again.
 MOST_FAILURES = 10
 
@@ -46,6 +64,8 @@ class Nursery:
     def run(self) -> None:
         """Until SIGTERM."""
         app.loader.import_default_modules()
+        for name in IMPORTED_LATER:
+            import_module(name)
         gc.freeze()
         for name in self._roles:
             self._bear(name)
