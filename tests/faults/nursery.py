@@ -3,8 +3,9 @@
     python -m tests.faults.nursery HOME PORT WORKERS
 
 Web, scheduler and workers are what ``deploy/`` starts, in all but the start: a worker of its own
-for each death would otherwise cost seconds of imports. A worker hosts one run at a time, so that
-a death takes nobody along. ``HOME/deaths`` tells who has died, and of what.
+for each death would otherwise cost seconds of imports. A worker has a slot for one run, so that a
+death takes nobody along, and the slot that every worker keeps for tenants with nothing at work.
+``HOME/deaths`` tells who has died, and of what.
 """
 
 import ctypes
@@ -112,8 +113,8 @@ def _serve(port: int) -> None:
 
 
 def _work(number: int, port: int) -> None:
-    options = ("-P", "threads", "-c", "1", "--without-gossip", "--without-mingle")
-    _celery("worker", *options, "--disable-prefetch", "-n", f"worker{number}-{port}@%h")
+    options = ("-P", "threads", "-c", "2", "--without-gossip", "--without-mingle")
+    _celery("worker", *options, "-n", f"worker{number}-{port}@%h")
 
 
 def _celery(*arguments: str) -> None:

@@ -10,7 +10,7 @@ from itertools import count
 from uuid import UUID
 
 from boxoffice.common.types import JsonObject
-from boxoffice.tenancy.models import Tier
+from boxoffice.tenancy.models import Tenant, Tier
 from boxoffice.ticketing.models import Seat, Section
 from boxoffice.ticketing.services.holds import hold_create
 from boxoffice.ticketing.services.orders import order_place
@@ -72,6 +72,7 @@ class Floor:
                 for n in range(1, seats + 1)
             )
             Tier.objects.update(max_day_cost_micros=10**12)
+        Tenant.objects.filter(pk=cast.tenant.pk).update(max_concurrent_runs=seats)
         return cls(cast=cast, _seats=iter([row.pk for row in rows]))
 
     def number(self) -> int:
