@@ -83,10 +83,13 @@ class TenantPathMiddleware:
 def away_response(request: HttpRequest, error: Exception) -> HttpResponse:
     """503: problem details for a program; for a person, a page that asks again by itself."""
     logger.warning("%s %s: the database is away: %s", request.method, request.path, error)
-    problem = problem_response(database_away())
+    away = database_away()
+    problem = problem_response(away)
     if "/api/" in request.path or "text/html" not in request.headers.get("Accept", ""):
         return problem
-    page = render_to_string("tenancy/away.html", {"seconds": RETRY_AFTER_SECONDS})
+    page = render_to_string(
+        "tenancy/away.html", {"seconds": RETRY_AFTER_SECONDS, "message": away.message}
+    )
     headers = {name: problem[name] for name in ("Retry-After", "Cache-Control")}
     return HttpResponse(page, status=problem.status_code, headers=headers)
 
