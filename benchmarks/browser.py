@@ -19,10 +19,10 @@ class Page:
     session: aiohttp.ClientSession
     url: str
     headers: dict[str, str]
-    latencies: list[float] = field(default_factory=list)
-    """Milliseconds from the model's socket to this page, of each token."""
+    latencies: list[tuple[int, float]] = field(default_factory=list)
+    """When the model sent each token (ns), and milliseconds from its socket to this page."""
     first: list[float] = field(default_factory=list)
-    """The same of the first token of each answer."""
+    """These milliseconds of the first token of each answer."""
     frames: int = 0
     finished: int = 0
     recovered: int = 0
@@ -95,7 +95,7 @@ class Page:
         for token in text.split():
             number, _, sent = token.partition(":")
             passed = (arrived - int(sent)) / 1e6
-            self.latencies.append(passed)
+            self.latencies.append((int(sent), passed))
             self.seen[run, int(number)] += 1
             if number == "0":
                 self.first.append(passed)

@@ -54,7 +54,13 @@ class Watched:
 
     def latency(self, share: float) -> float:
         """Milliseconds from the model to the page."""
-        return quantile([each for page in self.pages for each in page.latencies], share)
+        return quantile([ms for page in self.pages for _, ms in page.latencies], share)
+
+    def steady(self) -> list[float]:
+        """The same, one by one, of the tokens that the model sent while all answers were on."""
+        begun = max(min(sent for sent, _ in page.latencies) for page in self.pages)
+        over = min(max(sent for sent, _ in page.latencies) for page in self.pages)
+        return [ms for page in self.pages for sent, ms in page.latencies if begun <= sent <= over]
 
     def first(self, share: float) -> float:
         """The same of each answer's first token."""
@@ -99,24 +105,24 @@ def _rows(
     is_judged = size.crowd == 100
     tokens = size.crowd * size.crowd_tokens
     frames = sum(page.frames for page in many.pages)
+    steady = many.steady()
     return [
         Row(figure="first token, 1 conversation, p50", value=alone.first(0.5), unit="ms"),
         Row(figure="first token, 1 conversation, p95", value=alone.first(0.95), unit="ms"),
         Row(figure=f"first token, {crowd} begun at once, p50", value=many.first(0.5), unit="ms"),
         Row(figure=f"first token, {crowd} begun at once, p95", value=many.first(0.95), unit="ms"),
-        Row(
-            figure=f"every token, {crowd} x 50/s, p50",
-            value=many.latency(0.5),
-            unit="ms",
-            expected="<= 25 ms" if is_judged else "",
-            reference="25 ms" if is_judged else "",
-        ),
-        Row(
-            figure=f"every token, {crowd} x 50/s, p95",
-            value=many.latency(0.95),
-            unit="ms",
-            expected="<= 50 ms" if is_judged else "",
-            reference="50 ms" if is_judged else "",
+        Row(figure=f"every token, {crowd} begun at once, p50", value=many.latency(0.5), unit="ms"),
+        Row(figure=f"every token, {crowd} begun at once, p95", value=many.latency(0.95), unit="ms"),
+        *(
+            Row(
+                figure=f"  while all {crowd} stream 50/s, p{share * 100:.0f}",
+                value=quantile(steady, share),
+                unit="ms",
+                expected=f"<= {aim} ms" if is_judged else "",
+                reference=f"{aim} ms" if is_judged else "",
+            )
+            for share, aim in ((0.5, 25), (0.95, 50))
+            if steady
         ),
         Row(figure="  tokens lost", value=many.lost, unit="", expected="0", reference="0"),
         Row(figure="  tokens repeated", value=many.repeated, unit="", expected="0", reference="0"),
