@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from boxoffice.common.types import JsonObject
 logger = logging.getLogger(__name__)
 
 type Entries = list[tuple[bytes, dict[bytes, bytes]]]
+
+READ_PAUSE_SECONDS = 0.004
 
 # KEYS[1] stream · ARGV: epoch, floor, max entries, expiry (s), event… → the last number given,
 # or -1 when a newer epoch has written. A stream that is gone begins a thousand above the floor,
@@ -139,8 +142,11 @@ class Publisher:
         while True:
             await self._wake.wait()
             self._wake.clear()
+            begun = time.monotonic()
             await self.flush()
-            await asyncio.sleep(settings.STREAM_FLUSH_SECONDS)
+            # From beginning to beginning: what a flush takes is no time to gather on top.
+            left = settings.STREAM_FLUSH_SECONDS - (time.monotonic() - begun)
+            await asyncio.sleep(max(left, 0))
 
     async def flush(self) -> None:
         """Write what is queued; events of a Valkey that is away are dropped, and logged."""
@@ -293,6 +299,8 @@ class Reader:
                 await self._changed.wait()
             try:
                 wake = await self._read(wake)
+                # A worker writes for all its runs at once: what wakes a read is the first of many.
+                await asyncio.sleep(READ_PAUSE_SECONDS)
             except (redis.RedisError, OSError) as error:
                 logger.warning("reading events: %s", type(error).__name__)
                 await asyncio.sleep(0.5)
