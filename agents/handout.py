@@ -17,12 +17,18 @@ def hand_out(tenant_id: UUID, run_id: UUID) -> None:
 
     A broker that is away is no error: the sweep tries again.
     """
+    _wake("agents.advance", tenant_id, run_id)
+
+
+def hand_out_replay(tenant_id: UUID, replay_id: UUID) -> None:
+    """Wake a worker for a replay that asks the model."""
+    _wake("agents.replay", tenant_id, replay_id)
+
+
+def _wake(task: str, tenant_id: UUID, row_id: UUID) -> None:
     try:
         current_app.send_task(
-            "agents.advance",
-            args=[str(tenant_id), str(run_id)],
-            retry=True,
-            retry_policy=ONCE_MORE,
+            task, args=[str(tenant_id), str(row_id)], retry=True, retry_policy=ONCE_MORE
         )
     except OperationalError as error:
-        logger.warning("run %s was not handed out: %s", run_id, type(error).__name__)
+        logger.warning("%s of %s was not handed out: %s", task, row_id, type(error).__name__)

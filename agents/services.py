@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -208,7 +209,7 @@ def _ask(
     )
     joins = run is not None
     if run is None:
-        run = _run_create(principal, conversation)
+        run = run_create(principal, conversation)
     message = Message.objects.create(
         conversation=conversation,
         run=run,
@@ -243,20 +244,23 @@ def _ask(
     return Posted(message=message, run=run)
 
 
-def _run_create(principal: Principal, conversation: Conversation) -> Run:
+def run_create(
+    principal: Principal, conversation: Conversation, *, model: str = "", **about: Any
+) -> Run:
+    """Queue a run in the caller's transaction, with the limits (and model) of their tier."""
     tier = Tier.objects.get(pk=principal.tier_id)
     return Run.objects.create(
         conversation=conversation,
         asked_by=principal.key,
         is_anonymous=principal.is_anonymous,
-        model=tier.model_alias,
+        model=model or tier.model_alias,
         tier=tier.slug,
         max_steps=tier.max_steps,
         max_output_tokens=tier.max_tokens_per_request,
         max_wall_seconds=tier.max_wall_seconds,
         max_cost_micros=tier.max_run_cost_micros,
-        last_seq=1,
         handed_out_at=now(),
+        **{"last_seq": 1, **about},
     )
 
 

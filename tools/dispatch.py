@@ -23,7 +23,7 @@ from boxoffice.common.exceptions import BoxOfficeError
 from boxoffice.common.transitions import transition, transition_add
 from boxoffice.common.types import JsonObject
 from tools import gates, guard, registry
-from tools.effects import UNREADABLE, context_of
+from tools.effects import context_of
 from tools.guard import Verdict
 from tools.models import CALL_MACHINE, CallState, Effect, ToolCall
 from tools.permissions import Caller, Grant, grant_ask, grant_of, grant_read
@@ -163,14 +163,7 @@ def _after_gate(call: ToolCall, caller: Caller, grant: Grant, started: float) ->
 
 
 def _verdict(call: ToolCall, arguments: Any, grant: Grant) -> Verdict:
-    if isinstance(arguments, dict) and UNREADABLE in arguments:
-        return Verdict(
-            effect=Effect.DENY,
-            code="invalid_arguments",
-            message="The arguments could not be read as JSON, or are too long.",
-            hint="Send the arguments as one JSON object.",
-        )
-    return guard.check(tool=call.tool, arguments=arguments, grant=grant)
+    return guard.check_call(call=call, arguments=arguments, grant=grant)
 
 
 def _refuse(call: ToolCall, verdict: Verdict, started: float) -> CallReport:

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from boxoffice.common.types import JsonObject
 from tools import registry
-from tools.models import Effect
+from tools.effects import UNREADABLE
+from tools.models import Effect, ToolCall
 from tools.permissions import Grant, is_granted
 from tools.spec import Gate, Risk, ToolInput, ToolSpec
 
@@ -68,6 +69,17 @@ def check(*, tool: str, arguments: Any, grant: Grant) -> Verdict:
     if not is_granted(spec, grant):
         return _not_granted(spec, grant)
     return _policy(spec, parsed, grant)
+
+
+def check_call(*, call: ToolCall, arguments: Any, grant: Grant) -> Verdict:
+    """The verdict on a call of the ledger, with its own arguments or edited ones."""
+    if isinstance(arguments, dict) and UNREADABLE in arguments:
+        return _deny(
+            "invalid_arguments",
+            "The arguments could not be read as JSON, or are too long.",
+            "Send the arguments as one JSON object.",
+        )
+    return check(tool=call.tool, arguments=arguments, grant=grant)
 
 
 def _may_know(spec: ToolSpec, grant: Grant) -> bool:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from agents.api import conversations, runs
+from agents.api import conversations, replays, runs
 
 app_name = "agents-api"
 
@@ -23,4 +23,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/tool-calls/", runs.ToolCallList.as_view(), name="run-tool-calls"),
     path("runs/<uuid:run_id>/events/", runs.RunEvents.as_view(), name="run-events"),
     path("runs/<uuid:run_id>/cancel/", runs.RunCancel.as_view(), name="run-cancel"),
+    path("runs/<uuid:run_id>/replay/", replays.RunReplay.as_view(), name="run-replay"),
+    path("runs/<uuid:run_id>/fork/", replays.RunFork.as_view(), name="run-fork"),
+    path("replays/<uuid:replay_id>/", replays.ReplayDetail.as_view(), name="replay-detail"),
 ]

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from agents.models import Message, Run, RunState, Step, StepKind
@@ -16,6 +17,7 @@ _UNFINISHED = {
     CallState.PROPOSED: {"status": "not_run"},
     CallState.RUNNING: {"status": "running"},
 }
+_WAITS = {"fan": "pending_confirmation", "reviewer": "pending_approval"}
 
 
 class History:
@@ -36,16 +38,17 @@ class History:
 
     def assistant(self, blocks: list[JsonObject]) -> None:
         """What the model said and asked for; an empty turn leaves no trace."""
-        self._add("assistant", blocks)
+        self.blocks("assistant", blocks)
 
     def results(self, calls: Iterable[tuple[str, str, JsonObject]]) -> None:
         """Results of calls: ``(call id, tool, data)``, in the order of the calls."""
         self._user([result_block(call_id, tool, data) for call_id, tool, data in calls])
 
     def _user(self, blocks: list[JsonObject]) -> None:
-        self._add("user", blocks)
+        self.blocks("user", blocks)
 
-    def _add(self, role: str, blocks: list[JsonObject]) -> None:
+    def blocks(self, role: str, blocks: list[JsonObject]) -> None:
+        """Blocks as the Messages API has them; they join what the same role said just before."""
         if not blocks:
             return
         for block in blocks:
@@ -82,15 +85,34 @@ def call_data(call: ToolCall) -> JsonObject:
     """What is to be said of a call at this moment."""
     state = CallState(call.state)
     if state == CallState.GATED and call.approval is not None:
-        waits = {"fan": "pending_confirmation", "reviewer": "pending_approval"}
-        return {"status": waits[call.approval.gate]}
+        return {"status": _WAITS[call.approval.gate]}
     return dict(_UNFINISHED.get(state) or outcome_data(call))
 
 
+def call_data_as_of(call: ToolCall, moment: datetime) -> JsonObject:
+    """What was to be said of a call at a moment in the past."""
+    if call.finished_at is not None and call.finished_at <= moment:
+        return outcome_data(call)
+    if call.approval is not None and call.approval.created_at <= moment:
+        return {"status": _WAITS[call.approval.gate]}
+    return dict(_UNFINISHED[CallState.PROPOSED])
+
+
+type Say = Callable[[ToolCall], JsonObject]
+
+
 def add_run(
-    history: History, run: Run, steps: Iterable[Step], calls: Mapping[str, ToolCall]
+    history: History,
+    run: Run,
+    steps: Iterable[Step],
+    calls: Mapping[str, ToolCall],
+    say: Say = call_data,
 ) -> None:
-    """Append a run's steps. Calls without a results step get what is known of them now."""
+    """Append a run's steps. Calls without a results step get what ``say`` knows of them (now).
+
+    A forked run begins with the messages that came before the run that it was made from, and its
+    copied results are in their steps.
+    """
     open_calls: list[ToolCall] = []
     for step in steps:
         content: dict[str, Any] = step.content
@@ -98,24 +120,27 @@ def add_run(
             history.assistant(content["blocks"])
             open_calls = [calls[call_id] for call_id in content["calls"] if call_id in calls]
         elif step.kind == StepKind.RESULTS:
-            history.results((c.call_id, c.tool, call_data(c)) for c in open_calls)
+            history.blocks("user", content.get("blocks", []))
+            history.results((c.call_id, c.tool, say(c)) for c in open_calls)
             open_calls = []
         elif step.kind == StepKind.INPUT:
-            _close(history, open_calls)
+            _close(history, open_calls, say)
             open_calls = []
+            for message in content.get("before", []):
+                history.blocks(message["role"], message["content"])
             for message in content["messages"]:
                 history.user_text(message["text"])
         elif step.kind == StepKind.FINAL:
-            _close(history, open_calls)
+            _close(history, open_calls, say)
             open_calls = []
             if content.get("partial_text"):
                 history.assistant([{"type": "text", "text": content["partial_text"]}])
     if run.state != RunState.RUNNING:
-        _close(history, open_calls)
+        _close(history, open_calls, say)
 
 
-def _close(history: History, calls: list[ToolCall]) -> None:
-    history.results((call.call_id, call.tool, call_data(call)) for call in calls)
+def _close(history: History, calls: list[ToolCall], say: Say) -> None:
+    history.results((call.call_id, call.tool, say(call)) for call in calls)
 
 
 def add_human(history: History, message: Message) -> None:

@@ -151,7 +151,8 @@ def _load_open(state: RunState, steps: Sequence[Step], calls: dict[str, ToolCall
                 state.said.append(_text_of(step))
         elif step.kind == StepKind.RESULTS:
             for call_id in state.open_calls:
-                state.count_failure(calls[str(call_id)])
+                if str(call_id) in calls:  # those of copied steps are another run's
+                    state.count_failure(calls[str(call_id)])
             state.open_calls = []
 
 

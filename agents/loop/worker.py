@@ -9,7 +9,8 @@ import logging
 import os
 import socket
 import threading
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
+from typing import Any
 from uuid import UUID, uuid4
 
 import uvloop
@@ -18,13 +19,17 @@ from django.db import Error
 
 from agents import checkpoints, leases
 from agents.database import in_db
-from agents.llm.gateway import Gateway
+from agents.llm.gateway import Gateway, ModelUnavailable
+from agents.llm.turns import ModelRequest, ModelTurn
 from agents.loop.runner import Interruption, Runner
 from agents.stream import Publisher
 from boxoffice.common import crash
 from boxoffice.tenancy.scope import operator_scope, tenant_scope
 
 logger = logging.getLogger(__name__)
+
+# All tries of the gateway together; who asks outside a run has no wall clock of its own.
+MAX_ASK_SECONDS = 240.0
 
 
 class WorkerRuntime:
@@ -36,6 +41,7 @@ class WorkerRuntime:
         self._busy = 0
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
         self._live: dict[UUID, Runner] = {}
+        self._asking: set[asyncio.Task[Any]] = set()
         self.is_draining = False
         self._loop = uvloop.new_event_loop()
         self._is_ready = threading.Event()
@@ -53,6 +59,30 @@ class WorkerRuntime:
             over.set_result(None)
             return over
         return asyncio.run_coroutine_threadsafe(self._advance(run_id), self._loop)
+
+    def ask(self, request: ModelRequest) -> ModelTurn:
+        """One call of a model outside any run; waits for it in the caller's thread.
+
+        Raises ``ModelUnavailable`` also when the process is about to end, ``ModelRefused``.
+        """
+        asked: Future[ModelTurn] = asyncio.run_coroutine_threadsafe(self._ask(request), self._loop)
+        try:
+            return asked.result(MAX_ASK_SECONDS)
+        except (CancelledError, TimeoutError):
+            asked.cancel()
+            raise ModelUnavailable("The model has not answered in time.") from None
+
+    async def _ask(self, request: ModelRequest) -> ModelTurn:
+        task = asyncio.current_task()
+        if self.is_draining or task is None:
+            raise asyncio.CancelledError
+        self._asking.add(task)
+        try:
+            return await self._gateway.stream(
+                request, on_text=lambda text: None, on_restart=lambda: None
+            )
+        finally:
+            self._asking.discard(task)
 
     def drain(self, timeout: float = 20.0) -> None:
         """Take nothing more, give all leases back at the next step boundary, and stop.
@@ -147,6 +177,8 @@ class WorkerRuntime:
                 runner.interrupt(Interruption.STOPPED)
 
     async def _drain(self) -> None:
+        for asking in self._asking:
+            asking.cancel()
         while self._live:
             runners = list(self._live.values())
             for runner in runners:

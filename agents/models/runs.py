@@ -52,6 +52,15 @@ class Run(TenantModel):
 
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="runs")
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children")
+    forked_from = models.ForeignKey(
+        "self",
+        on_delete=models.PROTECT,
+        null=True,
+        db_index=False,
+        related_name="forks",
+        verbose_name=_("forked from"),
+    )
+    forked_step = models.PositiveIntegerField(_("forked at step"), null=True)
     state = models.CharField(_("state"), max_length=10, choices=RunState, default=RunState.QUEUED)
     route = models.CharField(_("route"), max_length=32, default="agent")
     asked_by = models.CharField(_("asked by"), max_length=80, default="", db_default="")
@@ -128,6 +137,8 @@ class Step(TenantModel):
     ``content`` by kind: input ``{"messages": [{"id", "text"}]}`` · model ``{"blocks": […],
     "stop_reason", "calls": [id, …]}`` · results ``{"calls": [id, …], "notes": […]}`` (the results
     themselves are in the ledger) · final ``{"state", "answer", …}``.
+    A fork's copied steps bear ``"copied": true``; its first input step has the messages ``before``
+    it, its results steps the results as ``blocks``, and the ``calls`` of both are the other run's.
     ``sent`` of a model step is what `agents.context.request` needs to build its request again.
     """
 

@@ -235,6 +235,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": float(SWEEP_SECONDS),
         "options": {"expires": 5},
     },
+    "agents.replays_sweep": {
+        "task": "agents.replays_sweep",
+        "schedule": 10.0,
+        "options": {"expires": 10},
+    },
     "ticketing.expire_holds": {
         "task": "ticketing.expire_holds",
         "schedule": 5.0,

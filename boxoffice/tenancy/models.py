@@ -68,6 +68,7 @@ class Tenant(models.Model):
             ("configure", _("Can configure the agent")),
             ("view_costs", _("Can see what the agent costs")),
             ("answer_fans", _("Can answer fans in the chat")),
+            ("replay_runs", _("Can replay and fork runs of the agent")),
         ]
 
     def __str__(self) -> str:

@@ -79,6 +79,8 @@ FORMS = {
 # Who may set each task off. They take ids, trust no payload, and open the scope themselves.
 TASKS = {
     "agents.advance": "anybody who can write to the broker; works only on a run that is queued",
+    "agents.replay": "a replay that was committed; harmless when a worker has it",
+    "agents.replays_sweep": "the clock",
     "agents.sweep": "the clock",
     "approvals.expire": "the clock",
     "approvals.notify": "a request that was committed; harmless when it was decided",

@@ -41,7 +41,7 @@ PEOPLE = {
 }
 RIGHTS = {
     Role.REVIEWER: ("review_actions", "answer_fans"),
-    Role.ADMIN: ("review_actions", "answer_fans", "configure", "view_costs"),
+    Role.ADMIN: ("review_actions", "answer_fans", "configure", "view_costs", "replay_runs"),
 }
 
 

@@ -81,7 +81,7 @@ TIERS: tuple[dict[str, Any], ...] = (
 )
 
 REVIEWER_RIGHTS = ("review_actions", "answer_fans")
-ADMIN_RIGHTS = ("configure", "view_costs", *REVIEWER_RIGHTS)
+ADMIN_RIGHTS = ("configure", "view_costs", "replay_runs", *REVIEWER_RIGHTS)
 _EDITABLE = {
     "tenancy": ("tier", "membership", "apitoken"),
     "ticketing": ("event", "price", "venue"),

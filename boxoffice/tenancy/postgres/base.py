@@ -55,6 +55,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
             raise psycopg.ProgrammingError("A limit holds until the end of a transaction.")
         self._preface.statements.append(f"SET LOCAL statement_timeout = {int(seconds * 1000)}")
 
+    def forbid_writes(self) -> None:
+        """Let the open transaction, from the next statement on, write nothing."""
+        if not self.in_atomic_block:
+            raise psycopg.ProgrammingError("A ban on writing holds until the end of a transaction.")
+        self._preface.statements.append("SET TRANSACTION READ ONLY")
+
     @property
     def _preface(self) -> Preface:
         return preface_of(self.connection)

@@ -1,0 +1,53 @@
+"""The right to replay and fork runs; who may configure a tenant holds it from the start."""
+
+from typing import Any
+
+from django.db import migrations
+
+
+def give(apps: Any, schema_editor: Any) -> None:
+    """Permissions are made after all migrations; this one is needed before."""
+    kind, _ = apps.get_model("contenttypes", "ContentType").objects.get_or_create(
+        app_label="tenancy", model="tenant"
+    )
+    permissions = apps.get_model("auth", "Permission").objects
+    right, _ = permissions.get_or_create(
+        codename="replay_runs",
+        content_type=kind,
+        defaults={"name": "Can replay and fork runs of the agent"},
+    )
+    held = {"permission__content_type": kind, "permission__codename": "configure"}
+    for table, holder in (("TenantUserPermission", "user"), ("TenantGroupPermission", "group")):
+        rows = apps.get_model("tenancy", table).objects
+        for row in rows.filter(**held):
+            rows.get_or_create(
+                permission=right,
+                content_object_id=row.content_object_id,
+                **{f"{holder}_id": getattr(row, f"{holder}_id")},
+            )
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("tenancy", "0003_share_and_cap"),
+        ("auth", "0012_alter_user_first_name_max_length"),
+        ("contenttypes", "0002_remove_content_type_name"),
+    ]
+
+    operations = [
+        migrations.AlterModelOptions(
+            name="tenant",
+            options={
+                "permissions": [
+                    ("review_actions", "Can decide on the agent's requests"),
+                    ("configure", "Can configure the agent"),
+                    ("view_costs", "Can see what the agent costs"),
+                    ("answer_fans", "Can answer fans in the chat"),
+                    ("replay_runs", "Can replay and fork runs of the agent"),
+                ],
+                "verbose_name": "tenant",
+                "verbose_name_plural": "tenants",
+            },
+        ),
+        migrations.RunPython(give, migrations.RunPython.noop),
+    ]
