@@ -5,7 +5,7 @@ from django.db import models
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from agents.models import Conversation, Message, PromptVersion, Run, Step
+from agents.models import Conversation, Message, PromptVersion, Replay, Run, Step
 from boxoffice.tenancy.console import MachineRows, MachineWritten
 
 
@@ -118,4 +118,16 @@ class PromptVersionAdmin(MachineWritten):
     list_filter = ["model", "tenant", "created_at"]
     list_select_related = ["tenant"]
     search_fields = ["=id", "=digest"]
+    ordering = ["-id"]
+
+
+@admin.register(Replay)
+class ReplayAdmin(MachineWritten):
+    """Runs that were asked of their model again."""
+
+    deferred = ("turns", "error")
+    list_display = ["created_at", "tenant", "run_id", "from_step", "asked_by", "state", "outcome"]
+    list_filter = ["state", "outcome", "tenant", "created_at"]
+    list_select_related = ["tenant", "asked_by"]
+    search_fields = ["=id", "=run__id", "asked_by__username"]
     ordering = ["-id"]

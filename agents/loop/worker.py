@@ -65,6 +65,8 @@ class WorkerRuntime:
 
         Raises ``ModelUnavailable`` also when the process is about to end, ``ModelRefused``.
         """
+        if self.is_draining:
+            raise ModelUnavailable("The worker is ending.")
         asked: Future[ModelTurn] = asyncio.run_coroutine_threadsafe(self._ask(request), self._loop)
         try:
             return asked.result(MAX_ASK_SECONDS)

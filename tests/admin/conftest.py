@@ -9,7 +9,7 @@ from django.db import transaction
 from django.test import Client
 from guardian.shortcuts import assign_perm
 
-from agents.models import Message, PromptVersion, Speaker, Step
+from agents.models import Message, PromptVersion, Replay, Speaker, Step
 from approvals.models import Decision, Verb
 from approvals.services import request_create
 from boxoffice.audit.models import AuditSeal
@@ -35,6 +35,7 @@ def fill(cast: Cast, owner: User) -> None:
     run = cast.post(owner.get_username(), "oi")
     event, seat = cast.seats.event, next(iter(cast.seats.seats.values()))
     Step.objects.create(run=run, seq=9, epoch=0, kind="results", content={})
+    Replay.objects.create(run=run, from_step=Replay.objects.count() + 1, asked_by=owner)
     PromptVersion.objects.create(digest=uuid4().hex, model="m", system=[], tools=[])
     Message.objects.create(conversation=run.conversation, speaker=Speaker.HUMAN, text="sim")
     hold = Hold.objects.create(event=event, user=owner, expires_at=now())

@@ -47,6 +47,10 @@ DOORS: dict[Key, Row] = {
     ("GET", f"{RUN}tool-calls/", ""): (OK, NONE, OK, NONE, NONE),
     ("GET", f"{RUN}events/", ""): (OK, NONE, OK, NONE, NONE),
     ("POST", f"{RUN}cancel/", ""): (TAKEN, NONE, NO, NONE, NONE),
+    ("GET", f"{RUN}replay/", ""): (NO, NONE, NO, NONE, NONE),
+    ("POST", f"{RUN}replay/", ""): (NO, NONE, NO, NONE, NONE),
+    ("POST", f"{RUN}fork/", ""): (NO, NONE, NO, NONE, NONE),
+    ("GET", f"{V1}replays/<uuid:replay_id>/", ""): (NO, NONE, NO, NONE, NONE),
     ("GET", f"{V1}approvals/", ""): (OK, OK, OK, NONE, SIGN_IN),
     ("GET", APPROVAL, ""): (OK, NONE, OK, NONE, SIGN_IN),
     ("POST", f"{APPROVAL}approve/", ""): (NO, NONE, OK, NONE, SIGN_IN),
@@ -66,6 +70,8 @@ DOORS: dict[Key, Row] = {
 }
 
 BODIES = {
+    f"{RUN}replay/": {"from_step": 1},
+    f"{RUN}fork/": {"from_step": 1},
     f"{CONVERSATION}messages/": {"text": "oi"},
     f"{APPROVAL}deny/": {"reason": "não"},
 }

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from agents.models import Replay
 from approvals.services import request_create
 from boxoffice.config import tenant_urls
 from boxoffice.config.asgi import agent_sockets, application, approval_sockets
@@ -64,6 +65,9 @@ def objects(arena: Cast) -> dict[str, dict[str, UUID]]:
     run = arena.post("ana", "oi")
     ids = {"conversation_id": run.conversation_id, "run_id": run.pk}
     ids["event_id"] = arena.seats.event.pk
+    with arena.scope():
+        replay = Replay.objects.create(run=run, from_step=1, asked_by=arena.user("ada"))
+    ids["replay_id"] = replay.pk
     made = {"": ids, "confirmation": dict(ids)}
     for name, gate in (("", "reviewer"), ("confirmation", "fan")):
         with arena.scope(), transaction.atomic():

@@ -135,6 +135,20 @@ def test_foreign_keys_go_one_way_too() -> None:
     assert offences == []
 
 
+def test_a_replay_has_no_way_to_an_effect() -> None:
+    """Nothing that walks through a run again can reach dispatch, the one path to an effect."""
+    offences = [
+        f"{path}:{node.lineno}"
+        for path, tree in sources()
+        if path.parts[:2] == ("agents", "replay")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (getattr(node, "module", ""), *(alias.name for alias in node.names))
+        if "dispatch" in (name or "") or "ticketing" in (name or "")
+    ]
+    assert offences == []
+
+
 def test_every_room_has_its_level() -> None:
     own = {config.label for config in apps.get_app_configs() if config.name.split(".")[0] in ROOMS}
     assert own == set(LEVELS)

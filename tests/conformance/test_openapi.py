@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from agents.models import Replay
 from approvals.services import request_create
 from tests.support.cast import Cast, make_cast
 
@@ -62,7 +63,10 @@ def known_ids(arena: Cast) -> dict[str, UUID]:
             risk="destructive",
             rule="tool",
         )
+    with arena.scope():
+        replay = Replay.objects.create(run=run, from_step=1, asked_by=arena.user("ada"))
     return {
+        "replay_id": replay.pk,
         "conversation_id": run.conversation_id,
         "run_id": run.pk,
         "request_id": request.pk,
