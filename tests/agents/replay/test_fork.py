@@ -197,7 +197,7 @@ def test_the_right_is_held_over_one_tenant(arena: Cast, teatro: Cast, searched: 
 
 def test_an_operator_who_is_no_member_has_no_tier_to_act_with(arena: Cast, searched: Run) -> None:
     User.objects.create_superuser("root")
-    with pytest.raises(Forbidden, match="tier"):
+    with pytest.raises(Forbidden, match="membro"):
         fork(arena, searched, 2, by="root")
     with arena.scope():
         tier = Tier.objects.get(slug="pro")
