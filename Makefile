@@ -23,13 +23,14 @@ faults: .venv/.synced ## Kill processes at every crash point, and print the matr
 bench: .venv/.synced ## Measure, and print the tables of docs/benchmarks.md
 	$(PYTHON) -m benchmarks $(ARGS)
 
-lint: .venv/.synced ## Check style, templates, imports, settings, spelling
+lint: .venv/.synced ## Check style, templates, imports, settings, migrations, spelling
 	.venv/bin/ruff check $(CODE)
 	.venv/bin/ruff format --check $(CODE)
 	.venv/bin/djlint --quiet --check --lint templates
 	.venv/bin/lint-imports
 	SECRET_KEY=$$($(PYTHON) -c 'import secrets; print(secrets.token_urlsafe(48))') DEBUG=0 \
 		$(PYTHON) manage.py check --deploy --fail-level WARNING
+	DEBUG=1 $(PYTHON) manage.py check_migrations --quiet
 	.venv/bin/typos
 
 types: .venv/.synced ## Check types, strictly

@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 # All tries of the gateway together; who asks outside a run has no wall clock of its own.
 MAX_ASK_SECONDS = 240.0
+# The exit code of a process whose grace was over.
+ENDED_BY_FORCE = 75
 
 
 class WorkerRuntime:
@@ -200,6 +202,7 @@ _lock = threading.Lock()
 
 
 _slots: int | None = None
+_is_ending = False
 
 
 def set_slots(slots: int) -> None:
@@ -218,11 +221,28 @@ def runtime() -> WorkerRuntime:
 
 
 def shut_down() -> None:
-    """Drain the process's runtime, if there is one.
+    """Drain the process's runtime, if there is one; the process ends within its grace.
 
     Called from a signal handler, which a second signal interrupts: that one must not wait for the
     first, so there is no lock here.
     """
+    global _is_ending
+    if _is_ending:
+        return
+    _is_ending = True
+    watch = threading.Timer(settings.SHUTDOWN_GRACE_SECONDS, _end_by_force)
+    watch.daemon = True
+    watch.start()
     live = _runtime
     if live is not None and not live.is_draining:
-        live.drain()
+        live.drain(settings.SHUTDOWN_GRACE_SECONDS)
+
+
+def _end_by_force() -> None:
+    """Something does not end (a query behind a lock, a mail server): its lease runs out instead.
+
+    Not even the interpreter's own end is waited for, as that waits for such threads.
+    """
+    logger.error("not through after %s s: ending as it is", settings.SHUTDOWN_GRACE_SECONDS)
+    logging.shutdown()
+    os._exit(ENDED_BY_FORCE)

@@ -2,8 +2,21 @@
 
 from django.db import migrations
 
-from agents.models import RUN_MACHINE, RunState
+from boxoffice.common.transitions import machine
 from boxoffice.tenancy.rls import append_only, enable_rls, state_guard
+
+_RUN = machine(
+    "state",
+    {
+        "queued": {"running", "cancelled"},
+        "running": {"queued", "waiting", "succeeded", "partial", "failed", "cancelled"},
+        "waiting": {"queued", "cancelled"},
+        "succeeded": set(),
+        "partial": set(),
+        "failed": set(),
+        "cancelled": set(),
+    },
+)
 
 _FENCE = """
 CREATE FUNCTION agents_step_fence() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -25,7 +38,7 @@ class Migration(migrations.Migration):
     operations = [
         enable_rls("agents_conversation", "agents_message", "agents_run", "agents_step"),
         append_only("agents_step"),
-        state_guard("agents_run", RUN_MACHINE, initial=[RunState.QUEUED]),
+        state_guard("agents_run", _RUN, initial=["queued"]),
         migrations.RunSQL(
             _FENCE,
             "DROP TRIGGER agents_step_fence ON agents_step; DROP FUNCTION agents_step_fence();",

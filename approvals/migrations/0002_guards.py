@@ -2,8 +2,22 @@
 
 from django.db import migrations
 
-from approvals.models import REQUEST_STATES
+from boxoffice.common.transitions import machine
 from boxoffice.tenancy.rls import append_only, enable_rls, state_guard
+
+_REQUEST = machine(
+    "state",
+    {
+        "pending": {"approved", "denied", "expired", "withdrawn"},
+        "approved": {"executed", "failed", "unknown"},
+        "executed": set(),
+        "failed": set(),
+        "unknown": set(),
+        "denied": set(),
+        "expired": set(),
+        "withdrawn": set(),
+    },
+)
 
 # Four eyes: the person for whom an action was asked never approves it at a reviewer's gate, not
 # under a second account with the same address either; a fan's gate opens for that fan alone.
@@ -94,7 +108,7 @@ class Migration(migrations.Migration):
     operations = [
         append_only("approvals_decision"),
         enable_rls("approvals_approvalrequest", "approvals_decision"),
-        state_guard("approvals_approvalrequest", REQUEST_STATES, initial=["pending"]),
+        state_guard("approvals_approvalrequest", _REQUEST, initial=["pending"]),
         migrations.RunSQL(_DECISIONS, _NO_DECISIONS),
         migrations.RunSQL(_REQUESTS, _NO_REQUESTS),
     ]

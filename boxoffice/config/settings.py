@@ -266,6 +266,8 @@ DEMO_TOKEN_DELAY_MS = env.integer("DEMO_TOKEN_DELAY_MS", 12)
 DATABASE_THREADS = env.integer("DATABASE_THREADS", 8)
 LEASE_SECONDS = env.integer("LEASE_SECONDS", 6)
 HEARTBEAT_SECONDS = 1.0
+# A worker that is told to end has so long to give its runs back.
+SHUTDOWN_GRACE_SECONDS = env.integer("SHUTDOWN_GRACE_SECONDS", 20)
 # So many answers to one person are worked on at once; further ones wait in line.
 RUNS_PER_PERSON = env.integer("RUNS_PER_PERSON", 10)
 # A fan whose answer has not begun by then is told that it is in line.

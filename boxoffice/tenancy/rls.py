@@ -1,4 +1,7 @@
-"""Migration operations for what the database itself holds about tenant-owned tables."""
+"""Migration operations for what the database itself holds about tenant-owned tables.
+
+Each names its tables in ``hints``: ``upgrades`` lets them be used on new tables without a review.
+"""
 
 from collections.abc import Iterable
 
@@ -28,7 +31,7 @@ def enable_rls(*tables: str, column: str = "tenant_id") -> migrations.RunSQL:
         f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY;"
         for table in tables
     )
-    return migrations.RunSQL(forward, backward)
+    return migrations.RunSQL(forward, backward, hints={"tables": tables})
 
 
 def append_only(*tables: str) -> migrations.RunSQL:
@@ -45,11 +48,14 @@ def append_only(*tables: str) -> migrations.RunSQL:
         for table in tables
     )
     backward = "\n".join(f"DROP TRIGGER append_only ON {table};" for table in tables)
-    return migrations.RunSQL(forward, backward)
+    return migrations.RunSQL(forward, backward, hints={"tables": tables})
 
 
 def state_guard(table: str, machine: Machine, *, initial: Iterable[str]) -> migrations.RunSQL:
-    """The database refuses any move that ``machine`` does not have, and any other first state."""
+    """The database refuses any move that ``machine`` does not have, and any other first state.
+
+    A migration writes the machine out: what it did once must not change with the code.
+    """
     column = machine.field
     moves = ", ".join(
         f"'{source}>{target}'"
@@ -78,4 +84,4 @@ def state_guard(table: str, machine: Machine, *, initial: Iterable[str]) -> migr
       FOR EACH ROW EXECUTE FUNCTION {name}();
     """
     backward = f"DROP TRIGGER {name} ON {table}; DROP FUNCTION {name}();"
-    return migrations.RunSQL(forward, backward)
+    return migrations.RunSQL(forward, backward, hints={"tables": (table,)})

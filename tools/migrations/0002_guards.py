@@ -2,8 +2,22 @@
 
 from django.db import migrations
 
+from boxoffice.common.transitions import machine
 from boxoffice.tenancy.rls import enable_rls, state_guard
-from tools.models import CALL_MACHINE, CallState
+
+_CALL = machine(
+    "state",
+    {
+        "proposed": {"denied", "gated", "running"},
+        "gated": {"denied", "running"},
+        "running": {"succeeded", "failed", "unknown"},
+        "unknown": {"succeeded", "failed"},
+        "succeeded": {"compensated"},
+        "denied": set(),
+        "failed": set(),
+        "compensated": set(),
+    },
+)
 
 
 class Migration(migrations.Migration):
@@ -11,5 +25,5 @@ class Migration(migrations.Migration):
 
     operations = [
         enable_rls("tools_toolcall"),
-        state_guard("tools_toolcall", CALL_MACHINE, initial=[CallState.PROPOSED]),
+        state_guard("tools_toolcall", _CALL, initial=["proposed"]),
     ]

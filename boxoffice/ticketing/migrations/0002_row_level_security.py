@@ -3,8 +3,54 @@
 from django.contrib.postgres.operations import UnaccentExtension
 from django.db import migrations
 
+from boxoffice.common.transitions import machine
 from boxoffice.tenancy.rls import enable_rls, state_guard
-from boxoffice.ticketing.models import messages, sales
+
+_HOLD = machine(
+    "status",
+    {
+        "active": {"converted", "expired", "released"},
+        "released": set(),
+        "expired": set(),
+        "converted": set(),
+    },
+)
+_ORDER = machine(
+    "status",
+    {
+        "paid": {"refunded"},
+        "refunded": set(),
+    },
+)
+_PAYMENT = machine(
+    "status",
+    {
+        "captured": {"refunded"},
+        "refunded": set(),
+    },
+)
+_REFUND = machine(
+    "status",
+    {
+        "pending": {"refunded"},
+        "refunded": set(),
+    },
+)
+_TICKET = machine(
+    "status",
+    {
+        "open": {"closed"},
+        "closed": set(),
+    },
+)
+_EMAIL = machine(
+    "status",
+    {
+        "queued": {"failed", "sent"},
+        "sent": set(),
+        "failed": set(),
+    },
+)
 
 
 class Migration(migrations.Migration):
@@ -26,10 +72,10 @@ class Migration(migrations.Migration):
             "ticketing_supportticket",
             "ticketing_outboundemail",
         ),
-        state_guard("ticketing_hold", sales.HOLD, initial=["active"]),
-        state_guard("ticketing_order", sales.ORDER, initial=["paid"]),
-        state_guard("ticketing_payment", sales.PAYMENT, initial=["captured"]),
-        state_guard("ticketing_refund", sales.REFUND, initial=["pending"]),
-        state_guard("ticketing_supportticket", messages.TICKET, initial=["open"]),
-        state_guard("ticketing_outboundemail", messages.EMAIL, initial=["queued"]),
+        state_guard("ticketing_hold", _HOLD, initial=["active"]),
+        state_guard("ticketing_order", _ORDER, initial=["paid"]),
+        state_guard("ticketing_payment", _PAYMENT, initial=["captured"]),
+        state_guard("ticketing_refund", _REFUND, initial=["pending"]),
+        state_guard("ticketing_supportticket", _TICKET, initial=["open"]),
+        state_guard("ticketing_outboundemail", _EMAIL, initial=["queued"]),
     ]

@@ -15,6 +15,8 @@ def test_a_second_signal_does_not_wait_for_the_first(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host, "_runtime", worker.runtime)
+    monkeypatch.setattr(host, "_is_ending", False)
+    monkeypatch.setattr(host, "_end_by_force", lambda: None)  # it would end the tests
     calls: list[str] = []
     drain = worker.runtime.drain
 
