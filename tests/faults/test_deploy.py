@@ -195,9 +195,12 @@ def tickets_held() -> Iterator[psycopg.Connection[Any]]:
 
 def writing(house: Cast, stack: Stack, run: str) -> str:
     """The worker that is in the middle of the run's write."""
-    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s"
+    waits = (
+        "SELECT count(*) FROM pg_locks "
+        "WHERE relation = 'ticketing_supportticket'::regclass AND NOT granted"
+    )
     with psycopg.connect(test_database_url(), autocommit=True) as mine:
-        until(lambda: mine.execute(waits, ["%ticketing_supportticket%"]).fetchone() == (1,))
+        until(lambda: mine.execute(waits).fetchone() == (1,))
     owner = house.run(UUID(run)).lease_owner
     (name,) = [one for one, process in stack.processes.items() if f":{process.pid}:" in owner]
     return name

@@ -24,7 +24,7 @@ from tests.support.scripted_model import (
     last_tool_results,
     user_texts,
 )
-from tests.support.stack import Stack, test_database_url
+from tests.support.stack import GRACE_SECONDS, Stack, test_database_url
 
 COMES_BACK_SECONDS = 10
 # The name under which the database knows the stack's connections.
@@ -198,3 +198,25 @@ def test_runs_and_pages_survive_the_loss_of_all_database_connections(
     assert house.counts()["holds"] == before["holds"] + 4
     assert house.counts()["live_claims"] == before["live_claims"] + 8
     all_is_whole(house, [*runs, late])
+
+
+def test_a_worker_that_is_told_to_end_does_so_while_valkey_is_away(
+    house: Cast, ana: Fan, stack: Stack, valkey: Valkey, asked: ScriptedModel
+) -> None:
+    before = house.counts()
+    rest = threading.Event()
+    asked.route(holds_then_tells(house, rest))
+    run = ana.say("A7 B7")
+    until(lambda: is_telling(house, run))
+    owner = house.run(UUID(run)).lease_owner
+    (name,) = [one for one, process in stack.processes.items() if f":{process.pid}:" in owner]
+    valkey.kill()
+    begun = time.monotonic()
+    assert stack.terminate(name) == 0, stack.log(name)[-2000:]
+    assert time.monotonic() - begun < GRACE_SECONDS
+    valkey.start(durable=True)
+    rest.set()
+    stack.start(name)
+    ana.ended(run)
+    assert house.counts()["holds"] == before["holds"] + 1
+    all_is_whole(house, [run])
