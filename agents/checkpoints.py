@@ -182,6 +182,8 @@ def _pass_on(lease: Lease) -> None:
     run = Run.objects.get(pk=lease.run_id)
     heir = Run.objects.create(
         conversation_id=run.conversation_id,
+        asked_by=run.asked_by,
+        is_anonymous=run.is_anonymous,
         model=run.model,
         tier=run.tier,
         max_steps=run.max_steps,

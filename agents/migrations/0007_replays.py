@@ -5,8 +5,18 @@ from django.conf import settings
 from django.db import migrations, models
 
 import boxoffice.common.types
-from agents.models import REPLAY_MACHINE, ReplayState
+from boxoffice.common.transitions import machine
 from boxoffice.tenancy.rls import enable_rls, state_guard
+
+_REPLAY = machine(
+    "state",
+    {
+        "queued": {"running", "failed"},
+        "running": {"finished", "failed"},
+        "finished": set(),
+        "failed": set(),
+    },
+)
 
 
 class Migration(migrations.Migration):
@@ -112,5 +122,5 @@ class Migration(migrations.Migration):
             },
         ),
         enable_rls("agents_replay"),
-        state_guard("agents_replay", REPLAY_MACHINE, initial=[ReplayState.QUEUED]),
+        state_guard("agents_replay", _REPLAY, initial=["queued"]),
     ]

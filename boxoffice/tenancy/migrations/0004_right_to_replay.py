@@ -28,6 +28,7 @@ def give(apps: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
+    reviewed = {"sql": "It only adds a right, which the release before does not ask for."}
     dependencies = [
         ("tenancy", "0003_share_and_cap"),
         ("auth", "0012_alter_user_first_name_max_length"),
