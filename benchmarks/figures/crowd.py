@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from agents import handout
 from agents.models import Run
+from benchmarks.machine import sdk_row, sdk_token_us
 from benchmarks.processes import (
     ConnectionCount,
     cpu_of_postgres,
@@ -46,6 +47,7 @@ def measure(size: Size) -> Figure:
             crowd = _crowd(stage, size, url, workers)
             is_measured = size.runs == 300
             rows += _rows(crowd, size.runs, workers, is_measured=is_measured)
+        rows.append(sdk_row(sdk_token_us(url)))
     return Figure(
         name="crowd",
         title=(

@@ -10,6 +10,7 @@ import uvloop
 from django.db import connection
 
 from benchmarks.browser import Page
+from benchmarks.machine import sdk_row, sdk_token_us
 from benchmarks.processes import cpu_seconds, paced_model, site
 from benchmarks.sizes import Size
 from benchmarks.stage import Stage, make_stage, session_cookie, wish
@@ -91,10 +92,11 @@ def measure(size: Size) -> Figure:
             return page.ask(text)
 
         returned = _watch(stack, places, size.crowd_tokens, visit)
+        machine = sdk_token_us(url)
     return Figure(
         name="stream",
         title="From the model's socket to the page's (uvicorn, Celery, Valkey, a WebSocket each)",
-        rows=_rows(size, alone, many, returned, cpu),
+        rows=[*_rows(size, alone, many, returned, cpu), sdk_row(machine)],
     )
 
 
