@@ -286,7 +286,10 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         await self._send({"type": "error", "code": code, "message": message, **about})
 
     async def _send(self, event: JsonObject) -> None:
-        await self.send(json.dumps(event, ensure_ascii=False, separators=(",", ":")))
+        # A page that has gone is told nothing: the server says so in its own way first, and
+        # ``disconnect`` follows. It must not be taken for a stream that is away.
+        with suppress(OSError):
+            await self.send(json.dumps(event, ensure_ascii=False, separators=(",", ":")))
 
 
 def _parsed(text: str | None) -> JsonObject:

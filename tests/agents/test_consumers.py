@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from agents import services, stream
+from agents.consumers import ChatConsumer
 from agents.loop.events import run_finished, run_started, step_committed, text_delta
 from agents.models import Conversation, Message, Run, RunState
 from tests.support.cast import Cast
@@ -338,3 +339,14 @@ async def test_valkey_away_is_said_once_and_messages_are_stored(
     codes = [event.get("code") for event in open_page.seen]
     assert codes.count("stream_unavailable") == 1
     assert "guarde isto" in await in_thread(texts_of)(arena, run.conversation)
+
+
+async def test_a_page_that_has_gone_is_not_a_stream_that_is_away() -> None:
+    """The server refuses what is sent to it with an ``OSError``, before it says goodbye."""
+    consumer = ChatConsumer()
+
+    async def gone(message: object) -> None:
+        raise ConnectionResetError
+
+    consumer.base_send = gone
+    await consumer._send({"type": "stream.available"})
