@@ -34,6 +34,7 @@ from tools import dispatch
 from tools.effects import Proposal, calls_draft
 from tools.models import ToolCall
 from tools.permissions import Caller, Grant, grant_ask, grant_read
+from tools.remote import told
 
 
 def _model_step(
@@ -104,17 +105,29 @@ def model_commit(
 
 
 def results_commit(
-    *, lease: Lease, caller: Caller, call_ids: Sequence[UUID]
+    *,
+    lease: Lease,
+    caller: Caller,
+    call_ids: Sequence[UUID],
+    remote: Sequence[tuple[UUID, str]] = (),
+    handoff: str = "",
 ) -> tuple[list[JsonObject], Grant]:
     """The results of a turn's calls, and the messages that came meanwhile.
 
-    Returns these messages, and what the caller may be offered now.
+    ``remote`` are those that another party has a part in, with the states in which the model is
+    told of them. ``handoff`` names why a person must look at the conversation, although the run
+    goes on. Returns the messages, and what the caller may be offered now.
     """
     with transaction.atomic():
-        content = {"calls": [str(call_id) for call_id in call_ids]}
+        content: JsonObject = {"calls": [str(call_id) for call_id in call_ids]}
+        if handoff:
+            _hand_off(lease, handoff)
+            content["handoff"] = handoff
         then = _ask(lease, caller)
         waiting, grant = append(lease, StepKind.RESULTS, content, then=then)
         taken = _take_messages(lease, waiting)
+        for call_id, state in remote:
+            told(call_id=call_id, state=state)
         crash.point("results_open")
     crash.point("results_committed")
     return taken, grant_read(grant)
@@ -252,9 +265,7 @@ def run_end(
             content["error"] = error
         if handoff:
             content["handoff"] = handoff
-            Conversation.objects.filter(pk=lease.conversation_id).update(
-                handoff_at=now(), handoff_reason=handoff
-            )
+            _hand_off(lease, handoff)
         Message.objects.filter(run_id=lease.run_id, speaker=Speaker.FAN, taken_at=None).update(
             taken_at=now()
         )
@@ -289,6 +300,13 @@ def _end(
     )
     if not moved.count:
         raise LeaseLost(str(lease.run_id))
+
+
+def _hand_off(lease: Lease, why: str) -> None:
+    """Before the run's own row is touched: whoever posts a message locks in this order too."""
+    Conversation.objects.filter(pk=lease.conversation_id).update(
+        handoff_at=now(), handoff_reason=why
+    )
 
 
 def _lock_conversation(lease: Lease) -> None:

@@ -33,6 +33,10 @@ REASONS = {
     "budget_tokens": gettext_lazy("The answer grew longer than this fan's plan allows."),
     "budget_cost": gettext_lazy("What this fan's plan allows to be spent is used up."),
     "budget_time": gettext_lazy("It took longer than it may."),
+    "outcome_unknown": gettext_lazy(
+        "It is not known whether something was done, a payment for example. Look at the unknown "
+        "outcomes in the console."
+    ),
     "same_failure": gettext_lazy("The assistant kept trying something that does not work."),
 }
 type View = Callable[..., HttpResponse]

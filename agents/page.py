@@ -105,6 +105,8 @@ def _cards() -> dict[str, str]:
         "total": _("Total"),
         "order": _("Your order"),
         "order_paid": _("Paid"),
+        "order_pending": _("Being paid"),
+        "order_cancelled": _("Not paid"),
         "order_refunded": _("Refunded"),
         "order_number": _("Order number"),
         "refunded_amount": _("{amount} refunded"),

@@ -7,8 +7,10 @@ from uuid import UUID
 from django.dispatch import receiver
 
 from agents import handout, recovery, signals
+from agents.telling import tell
 from approvals.signals import decided
 from boxoffice.tenancy.scope import tenant_scope
+from tools.signals import concluded
 
 logger = logging.getLogger(__name__)
 
@@ -30,3 +32,9 @@ def resume_run(tenant_id: UUID, reference: dict[str, str], **kwargs: Any) -> Non
         is_due = recovery.run_resume(run_id=UUID(run_id))
     if is_due:
         handout.hand_out(tenant_id, UUID(run_id))
+
+
+@receiver(concluded)
+def tell_fan(tenant_id: UUID, call_id: UUID, **kwargs: Any) -> None:
+    """What became of a call is known: the fan is told, unless its run is still there to do it."""
+    tell(tenant_id=tenant_id, call_id=call_id)

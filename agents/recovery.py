@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 
 from agents import signals
 from agents.models import RUN_MACHINE, Run, RunState
+from agents.telling import tell, tell_due
 from boxoffice.common.batch import Batch
 from boxoffice.common.clock import now
 from boxoffice.common.transitions import transition
@@ -31,7 +32,8 @@ type HandOut = Callable[[UUID, UUID], None]
 def sweep(hand_out: HandOut) -> int:
     """Requeue runs whose lease ran out and runs whose wait is over; hand out what may begin.
 
-    ``hand_out(tenant_id, run_id)`` wakes a worker. Returns how many were handed out.
+    Fans hear what became of a call whose run is over. ``hand_out(tenant_id, run_id)`` wakes a
+    worker. Returns how many were handed out.
     """
     with operator_scope("sweep over all tenants"):
         expired = transition(
@@ -50,6 +52,8 @@ def sweep(hand_out: HandOut) -> int:
         for tenant_id, run_id in due:
             hand_out(tenant_id, run_id)
         _tell_to_wait()
+        for tenant_id, call_id in tell_due():
+            tell(tenant_id=tenant_id, call_id=call_id)
     return len(due)
 
 

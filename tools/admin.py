@@ -1,15 +1,23 @@
 """The ledger of tool calls in the console."""
 
+from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.contrib.admin import ActionLocation
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db import models
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseBase
+from django.template.response import TemplateResponse
 from django.utils.translation import gettext_lazy as _
 
+from boxoffice.common.exceptions import BoxOfficeError
 from boxoffice.tenancy.console import MachineWritten
-from tools import registry
-from tools.models import ToolCall
+from boxoffice.tenancy.principals import Principal, principal_of_member
+from boxoffice.tenancy.scope import tenant_scope
+from tools import registry, settling
+from tools.models import CallState, RemoteEffect, ToolCall
 
 
 class ToolFilter(admin.SimpleListFilter):
@@ -49,3 +57,161 @@ class ToolCallAdmin(MachineWritten):
     list_select_related = ["tenant", "user"]
     search_fields = ["=id", "=run_ref", "=conversation_ref", "user__username"]
     ordering = ["-id"]
+
+
+BOTH = [ActionLocation.CHANGE_LIST, ActionLocation.CHANGE_FORM]
+
+
+@admin.register(RemoteEffect)
+class RemoteEffectAdmin(MachineWritten):
+    """What other parties were asked for; what nobody knows the outcome of is settled here."""
+
+    deferred = ("request",)
+    list_display = [
+        "sent_at",
+        "tenant",
+        "tool",
+        "user",
+        "provider",
+        "state",
+        "unknown_at",
+        "attempts",
+        "last_heard",
+        "settled_by",
+    ]
+    list_filter = ["call__state", "provider", "tenant", "sent_at"]
+    list_select_related = ["tenant", "call__user"]
+    search_fields = ["=id", "=call__id", "=call__idempotency_key", "=call__conversation_ref"]
+    ordering = ["-id"]
+    actions = ["happened", "did_not_happen", "look_up"]
+    fields = readonly_fields = [
+        "tool",
+        "user",
+        "state",
+        "arguments",
+        "provider",
+        "key",
+        "request",
+        "sent_at",
+        "attempts",
+        "found",
+        "found_at",
+        "rounds",
+        "due_at",
+        "unknown_at",
+        "conversation",
+        "settled_by",
+        "settled_note",
+        "settled_at",
+        "call",
+    ]
+
+    @admin.display(description=_("tool"), ordering="call__tool")
+    def tool(self, effect: RemoteEffect) -> str:
+        """What was to be done."""
+        return effect.call.tool
+
+    @admin.display(description=_("on behalf of"))
+    def user(self, effect: RemoteEffect) -> Any:
+        """Whose call it is."""
+        return effect.call.user
+
+    @admin.display(description=_("state"), ordering="call__state")
+    def state(self, effect: RemoteEffect) -> str:
+        """How the call stands."""
+        return str(effect.call.get_state_display())
+
+    @admin.display(description=_("arguments"))
+    def arguments(self, effect: RemoteEffect) -> Any:
+        """With what it was to be done."""
+        return effect.call.arguments
+
+    @admin.display(description=_("key at the other side"))
+    def key(self, effect: RemoteEffect) -> str:
+        """What to look for at the other side."""
+        return effect.call.idempotency_key
+
+    @admin.display(description=_("attempts"))
+    def attempts(self, effect: RemoteEffect) -> int:
+        """How often somebody took the call on."""
+        return effect.call.attempts
+
+    @admin.display(description=_("conversation"))
+    def conversation(self, effect: RemoteEffect) -> Any:
+        """Where it was asked for."""
+        return effect.call.conversation_ref
+
+    @admin.display(description=_("last heard"))
+    def last_heard(self, effect: RemoteEffect) -> str:
+        """What the other side, or the network, said last."""
+        found = effect.found or {}
+        return " · ".join(str(found[name]) for name in ("found", "why") if found.get(name))
+
+    @admin.action(description=_("It happened"), location=BOTH)
+    def happened(
+        self, request: HttpRequest, queryset: models.QuerySet[RemoteEffect]
+    ) -> HttpResponseBase | None:
+        """Somebody has found out that it was done."""
+        return self._settle(request, queryset, happened=True)
+
+    @admin.action(description=_("It did not happen"), location=BOTH)
+    def did_not_happen(
+        self, request: HttpRequest, queryset: models.QuerySet[RemoteEffect]
+    ) -> HttpResponseBase | None:
+        """Somebody has found out that it was not done."""
+        return self._settle(request, queryset, happened=False)
+
+    @admin.action(description=_("Look it up again"), location=BOTH)
+    def look_up(self, request: HttpRequest, queryset: models.QuerySet[RemoteEffect]) -> None:
+        """Ask the other side once more."""
+
+        def act(call_id: UUID, by: Principal) -> ToolCall:
+            return settling.call_look_up(call_id=call_id, by=by)
+
+        self._each(request, queryset, act)
+
+    def _settle(
+        self,
+        request: HttpRequest,
+        queryset: models.QuerySet[RemoteEffect],
+        *,
+        happened: bool,
+    ) -> HttpResponseBase | None:
+        """First ask for a note; the answer comes back as the same action."""
+        if "note" not in request.POST:
+            context = self.admin_site.each_context(request) | {
+                "title": _("It happened") if happened else _("It did not happen"),
+                "happened": happened,
+                "effects": queryset.select_related("call__user"),
+                "action": "happened" if happened else "did_not_happen",
+                "checkbox": ACTION_CHECKBOX_NAME,
+                "opts": self.opts,
+            }
+            return TemplateResponse(request, "admin/tools/settle.html", context)
+        note = request.POST["note"]
+
+        def act(call_id: UUID, by: Principal) -> ToolCall:
+            return settling.call_settle(call_id=call_id, happened=happened, note=note, by=by)
+
+        self._each(request, queryset, act)
+        return None
+
+    def _each(
+        self,
+        request: HttpRequest,
+        queryset: models.QuerySet[RemoteEffect],
+        act: Callable[[UUID, Principal], ToolCall],
+    ) -> None:
+        """Do it for each of the chosen, and say what came of each."""
+        for call_id, tenant_id in queryset.values_list("call_id", "tenant_id"):
+            by = principal_of_member(tenant_id=tenant_id, user_id=request.user.pk or 0)
+            if by is None:
+                continue
+            try:
+                with tenant_scope(tenant_id):
+                    call = act(call_id, by)
+            except BoxOfficeError as error:
+                messages.error(request, f"{call_id}: {error.message}")
+                continue
+            level = messages.WARNING if call.state == CallState.UNKNOWN else messages.SUCCESS
+            messages.add_message(request, level, f"{call_id}: {call.get_state_display()}")

@@ -1,60 +1,47 @@
 """The only path to an effect.
 
 A call runs in one transaction with its result and with the consumption of its approval: after a
-crash it has either happened and is recorded, or it has not happened and can be run.
+crash it has either happened and is recorded, or it has not happened and can be run. One that
+another party has a part in only begins here, and goes on in ``tools.remote``.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from enum import StrEnum
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import DatabaseError, connection, transaction
-from pydantic import ValidationError
+from django.db import transaction
 
 from approvals import services as approvals
 from boxoffice.common import crash
 from boxoffice.common.batch import Batch, loaded
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError
-from boxoffice.common.transitions import transition, transition_add
-from boxoffice.common.types import JsonObject
+from boxoffice.common.transitions import transition
 from tools import gates, guard, registry
 from tools.effects import context_of
 from tools.guard import Verdict
-from tools.models import CALL_MACHINE, CallState, Effect, ToolCall
+from tools.models import CALL_MACHINE, CallState, Effect, RemoteEffect, ToolCall
+from tools.outcomes import (
+    CallReport,
+    Outcome,
+    attempt,
+    finish,
+    move,
+    over,
+    sending_of,
+    with_decision,
+)
 from tools.permissions import Caller, Grant, grant_ask, grant_of, grant_read
-from tools.spec import Risk, ToolSpec
+from tools.spec import Remote, Risk, ToolInput, ToolSpec
 
-logger = logging.getLogger(__name__)
+__all__ = ["CallReport", "Outcome"]
 
-TOOL_FAILED: JsonObject = {
-    "code": "tool_failed",
-    "message": "This does not work at the moment; nothing was changed.",
-    "retryable": False,
-    "hint": "Say so, and offer to hand over to a person of the box office.",
-}
+# How long the sweep leaves a remote effect to the worker that has it, beyond the tool's timeout.
+LEFT_ALONE_SECONDS = 30
 
 type Fence = Callable[[], None]
-
-
-class Outcome(StrEnum):
-    """What ``call_run`` found or did."""
-
-    DONE = "done"
-    NEEDS_HUMAN = "needs_human"
-    PENDING = "pending"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallReport:
-    """One call after dispatch. ``call`` is over when ``outcome`` is ``DONE``."""
-
-    call: ToolCall
-    outcome: Outcome
 
 
 def call_run(*, call_id: UUID, caller: Caller, fence: Fence) -> CallReport:
@@ -96,6 +83,8 @@ def _opened(call_id: UUID, caller: Caller) -> tuple[ToolCall, Grant]:
 
 
 def _run(call: ToolCall, caller: Caller, grant: Grant, started: float) -> CallReport:
+    if call.state == CallState.RUNNING:
+        return _go_on(call)
     if call.state not in (CallState.PROPOSED, CallState.GATED):
         return CallReport(call=call, outcome=Outcome.DONE)
     if call.state == CallState.GATED:
@@ -128,9 +117,9 @@ def _gate(call: ToolCall, verdict: Verdict, caller: Caller, reason: str) -> bool
         request = gates.ask(call=call, verdict=verdict, caller=caller, reason=reason)
     except BoxOfficeError as error:
         # What cannot even be shown is not put before a human: the model is told at once.
-        _finish(call, CallState.DENIED, time.monotonic(), error=error.as_data()["error"])
+        finish(call, CallState.DENIED, time.monotonic(), error=error.as_data()["error"])
         return False
-    _move(
+    move(
         call,
         CallState.GATED,
         approval_id=request.pk,
@@ -149,7 +138,7 @@ def _after_gate(call: ToolCall, caller: Caller, grant: Grant, started: float) ->
         return CallReport(call=call, outcome=Outcome.PENDING)
     if request.state != "approved":
         gates.give_back(call, caller)
-        return _finish(call, CallState.DENIED, started, error=gates.refusal(request))
+        return finish(call, CallState.DENIED, started, error=gates.refusal(request))
     edited = request.edited_arguments
     verdict = _verdict(call, call.arguments if edited is None else edited, grant)
     if verdict.effect is Effect.DENY:
@@ -158,7 +147,7 @@ def _after_gate(call: ToolCall, caller: Caller, grant: Grant, started: float) ->
     moved = gates.what_moved(call=call, verdict=verdict, caller=caller, request=request)
     if moved is not None:
         approvals.settle(request_id=request.pk, outcome="failed", detail=moved)
-        return _finish(call, CallState.DENIED, started, error=moved)
+        return finish(call, CallState.DENIED, started, error=moved)
     return _execute(call, verdict, caller, started)
 
 
@@ -167,7 +156,7 @@ def _verdict(call: ToolCall, arguments: Any, grant: Grant) -> Verdict:
 
 
 def _refuse(call: ToolCall, verdict: Verdict, started: float) -> CallReport:
-    return _finish(
+    return finish(
         call,
         CallState.DENIED,
         started,
@@ -184,96 +173,71 @@ def _execute(call: ToolCall, verdict: Verdict, caller: Caller, started: float) -
     if not call.verdict:
         call.verdict, call.reason_code = verdict.effect, verdict.code
         call.policy_version = verdict.policy_version
-    try:
-        with transaction.atomic():
-            connection.limit_statements(spec.timeout_s)  # type: ignore[attr-defined]
-            output = spec.run(context_of(call, caller), arguments)
-            result = output.model_dump(mode="json")
-    except BoxOfficeError as error:
-        return _over(call, CallState.FAILED, started, error=error.as_data()["error"])
-    except ValidationError:
-        return _over(call, CallState.FAILED, started, error=_bad_result(spec))
-    except DatabaseError as error:
-        if not _is_statement_timeout(error):
-            raise
-        return _over(call, CallState.FAILED, started, error=_timed_out(spec))
-    except Exception:
-        logger.exception("tool %s failed (call %s)", spec.name, call.pk)
-        return _over(call, CallState.FAILED, started, error=TOOL_FAILED)
-    return _over(call, CallState.SUCCEEDED, started, result=_with_decision(call, result))
+    context = context_of(call, caller)
+    if spec.remote is not None:
+        return _begin(call, spec, spec.remote, arguments, caller, started)
+    result, error = attempt(spec, lambda: spec.run(context, arguments).model_dump(mode="json"))
+    if result is None:
+        return over(call, CallState.FAILED, started, error=error)
+    return over(call, CallState.SUCCEEDED, started, result=with_decision(call, result))
 
 
-def _over(call: ToolCall, state: CallState, started: float, **changes: Any) -> CallReport:
-    """Store the outcome and, in the same transaction, that its approval has been used."""
-    report = _finish(
+def _begin(
+    call: ToolCall,
+    spec: ToolSpec,
+    remote: Remote,
+    arguments: ToolInput,
+    caller: Caller,
+    started: float,
+) -> CallReport:
+    """Write down what another party will be asked for; it is asked after the commit."""
+    context = context_of(call, caller)
+    request, error = attempt(spec, lambda: remote.begin(context, arguments))
+    if request is None:
+        return over(call, CallState.FAILED, started, error=error)
+    move(
         call,
-        state,
-        started,
+        CallState.RUNNING,
         attempts=call.attempts,
         verdict=call.verdict,
         reason_code=call.reason_code,
         policy_version=call.policy_version,
-        **changes,
     )
-    if call.approval is not None:
-        approvals.settle(
-            request_id=call.approval.pk,
-            outcome="executed" if state == CallState.SUCCEEDED else "failed",
-            detail=call.error or {},
-        )
-    return report
+    RemoteEffect.objects.create(
+        tenant_id=call.tenant_id,
+        call=call,
+        provider=remote.provider()[:100],
+        request=request,
+        sent_at=now(),
+        due_at=left_alone_until(spec),
+    )
+    return CallReport(
+        call=call, outcome=Outcome.REMOTE, sending=sending_of(call, request, is_first=True)
+    )
 
 
-def _with_decision(call: ToolCall, result: JsonObject) -> JsonObject:
-    """What the model is told of a decision: by which role, and what was changed."""
-    request = call.approval
-    if request is None:
-        return result
-    by = "fan" if request.gate == "fan" else "reviewer"
-    decision: JsonObject = {"approved_by": by}
-    if request.edited_arguments is not None:
-        decision["arguments_changed_to"] = request.edited_arguments
-    return result | {"decision": decision}
+def _go_on(call: ToolCall) -> CallReport:
+    """Somebody has begun the call and is gone: what became of it is to be looked up."""
+    effect = RemoteEffect.objects.get(call=call)
+    spec = registry.find(call.tool)
+    rows = RemoteEffect.objects.filter(pk=effect.pk)
+    rows.update(due_at=left_alone_until(spec))
+    call.attempts += 1
+    ToolCall.objects.filter(pk=call.pk).update(attempts=call.attempts)
+    sending = sending_of(call, effect.request, is_first=False)
+    return CallReport(call=call, outcome=Outcome.REMOTE, sending=sending)
 
 
-def _is_statement_timeout(error: DatabaseError) -> bool:
-    return getattr(error.__cause__, "sqlstate", "") == "57014"
+def left_alone_until(spec: ToolSpec | None) -> datetime:
+    """Until when a remote effect that somebody works on is not the sweep's."""
+    seconds = LEFT_ALONE_SECONDS + (spec.timeout_s if spec else 0)
+    return now() + timedelta(seconds=seconds)
 
 
-def _timed_out(spec: ToolSpec) -> JsonObject:
-    return {
-        "code": "timeout",
-        "message": f"{spec.name} took longer than {spec.timeout_s:g} seconds and was stopped.",
-        "retryable": True,
-        "hint": "Nothing was changed. Try once more, or ask for less.",
-    }
-
-
-def _bad_result(spec: ToolSpec) -> JsonObject:
-    return {
-        "code": "invalid_result",
-        "message": f"{spec.name} gave a result that does not fit its contract.",
-        "retryable": False,
-        "hint": "Nothing was changed. Use another way, or hand over to a person.",
-    }
-
-
-def _finish(call: ToolCall, state: CallState, started: float, **changes: Any) -> CallReport:
-    latency = int((time.monotonic() - started) * 1000)
-    _move(call, state, latency_ms=latency, finished_at=now(), **changes)
-    return CallReport(call=call, outcome=Outcome.DONE)
-
-
-def _move(call: ToolCall, state: CallState, **changes: Any) -> None:
-    """One guarded move of a row that this transaction has locked, mirrored on the instance."""
-    batch = Batch()
-    where = {"tenant_id": call.tenant_id, "id": call.pk}
-    transition_add(batch, ToolCall, CALL_MACHINE, state, where=where, changes=changes)
-    (moved,) = batch.send()
-    if moved.count != 1:
-        raise RuntimeError(f"Tool call {call.pk} could not become {state}.")
-    for name, value in {"state": state, **changes}.items():
-        setattr(call, name, value)
+def is_remote(tool: str) -> bool:
+    """Whether another party has a part in calls of that name."""
+    spec = registry.find(tool)
+    return spec is not None and spec.remote is not None
 
 
 def is_read(tool: str) -> bool:

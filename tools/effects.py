@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from boxoffice.common.types import JsonObject, storable
+from boxoffice.tenancy.models import Tenant
 from tools import registry
 from tools.models import CallState, ToolCall
 from tools.permissions import Caller
@@ -135,6 +136,22 @@ def outcome_data(call: ToolCall) -> JsonObject:
             "hint": "",
         }
     }
+
+
+def effective_arguments(call: ToolCall) -> Any:
+    """The arguments with which a call runs: those that its human agreed to, if there was one."""
+    return call.arguments if call.approval is None else call.approval.effective_arguments
+
+
+def caller_of(call: ToolCall) -> Caller:
+    """On whose behalf a call is, for work that no run does."""
+    tenant = Tenant.objects.get(pk=call.tenant_id)
+    return Caller(
+        tenant_id=tenant.pk,
+        user_id=call.user_id,
+        time_zone=tenant.time_zone,
+        language=tenant.language,
+    )
 
 
 def context_of(call: ToolCall, caller: Caller) -> ToolContext:

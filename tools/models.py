@@ -119,3 +119,40 @@ class ToolCall(TenantModel):
 
     def __str__(self) -> str:
         return f"{self.tool} ({self.state})"
+
+
+class RemoteEffect(TenantModel):
+    """What another party was asked for on behalf of a call; the call's state says how it stands.
+
+    Written before the party is asked, so that whoever goes on after a crash knows what to look up.
+    ``request`` holds no secrets. ``found`` is what was heard last, and how. ``due_at`` is when the
+    sweep takes the call on if nobody else has finished it; ``None`` once there is nothing to do.
+    """
+
+    call = models.OneToOneField(ToolCall, on_delete=models.CASCADE, related_name="remote_effect")
+    provider = models.CharField(_("asked"), max_length=100)
+    request = models.JSONField(_("request"))
+    sent_at = models.DateTimeField(_("sent at"))
+    rounds = models.PositiveSmallIntegerField(_("times asked"), default=0)
+    found = models.JSONField(_("last heard"), null=True)
+    found_at = models.DateTimeField(_("last heard at"), null=True)
+    due_at = models.DateTimeField(_("looked up again at"), null=True)
+    unknown_at = models.DateTimeField(_("unknown since"), null=True)
+    settled_by = models.CharField(_("settled by"), max_length=100, blank=True, default="")
+    settled_note = models.CharField(_("note"), max_length=2000, blank=True, default="")
+    settled_at = models.DateTimeField(_("settled at"), null=True)
+    to_tell = models.BooleanField(_("fan still to be told"), default=False)
+
+    class Meta:
+        verbose_name = _("remote effect")
+        verbose_name_plural = _("remote effects")
+        indexes = [
+            models.Index(fields=["tenant", "-id"], name="remoteeffect_tenant"),
+            models.Index(
+                fields=["due_at"], condition=Q(due_at__isnull=False), name="remoteeffect_due"
+            ),
+            models.Index(fields=["id"], condition=Q(to_tell=True), name="remoteeffect_to_tell"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.provider}: {self.call_id}"

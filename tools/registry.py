@@ -5,7 +5,17 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, get_type_hints
 
-from tools.spec import Gate, Inverse, Previewer, Risk, ToolContext, ToolInput, ToolOutput, ToolSpec
+from tools.spec import (
+    Gate,
+    Inverse,
+    Previewer,
+    Remote,
+    Risk,
+    ToolContext,
+    ToolInput,
+    ToolOutput,
+    ToolSpec,
+)
 
 _tools: dict[str, ToolSpec] = {}
 
@@ -22,6 +32,8 @@ def register(spec: ToolSpec) -> ToolSpec:
         raise BadTool(f"{spec.name}: the description needs three sentences or more.")
     if spec.gate is not Gate.NONE and spec.preview is None:
         raise BadTool(f"{spec.name}: a gated tool shows what will change (preview).")
+    if spec.remote is not None and spec.is_read:
+        raise BadTool(f"{spec.name}: a read has no remote effect.")
     _tools[spec.name] = spec
     return spec
 
@@ -35,6 +47,7 @@ def tool(
     inverse: Inverse | None = None,
     on_gated: Callable[[ToolContext, Any, datetime], None] | None = None,
     on_refused: Callable[[ToolContext, Any], None] | None = None,
+    remote: Remote | None = None,
     examples: tuple[dict[str, Any], ...] = (),
     timeout_s: float = 10.0,
 ) -> Callable[[Callable[[ToolContext, Any], Any]], Callable[[ToolContext, Any], Any]]:
@@ -64,6 +77,7 @@ def tool(
                 inverse=inverse,
                 on_gated=on_gated,
                 on_refused=on_refused,
+                remote=remote,
                 examples=examples,
                 timeout_s=timeout_s,
             )

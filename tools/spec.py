@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -47,6 +47,8 @@ class ToolContext:
     """Who a call is for; from the session, never from an argument.
 
     ``idempotency_key`` names this one effect for good: services that take a key get this one.
+    ``receipt`` is what the other party answered, for the ``run`` of a remote tool; it is empty
+    when a person has settled the call.
     """
 
     tenant_id: UUID
@@ -56,11 +58,38 @@ class ToolContext:
     idempotency_key: str
     conversation_id: UUID | None = None
     run_id: UUID | None = None
+    receipt: JsonObject = field(default_factory=dict)
 
 
 type Runner = Callable[[ToolContext, Any], ToolOutput]
 type Previewer = Callable[[ToolContext, Any], JsonObject]
 type Inverse = Callable[[JsonObject], tuple[str, JsonObject]]
+type Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
+type Lookup = Callable[[str, JsonObject], Awaitable[JsonObject | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """The part of a tool that another party does, over a network.
+
+    ``begin`` works in a transaction: it writes down what is about to be asked for, keeps what that
+    needs (seats), and returns the request as JSON, which is kept for whoever has to go on.
+    ``send(key, request)`` asks the other party, with no transaction open, and returns the receipt.
+    It raises ``NotSent`` when the request surely never arrived, a ``BoxOfficeError`` when it was
+    refused and nothing was done, and anything else when nobody knows. ``lookup(key, request)``
+    says what became of an earlier ``send``: its receipt, ``None`` if there never was one, or its
+    refusal as ``send`` raises it. Then, in one transaction with the result: the tool's ``run``,
+    which finds the receipt in its context, or ``fail``, which gives back what ``begin`` kept.
+    ``is_idempotent`` promises that the other party does a key once, however often it is sent.
+    ``provider`` names the other party to people.
+    """
+
+    provider: Callable[[], str]
+    begin: Callable[[ToolContext, Any], JsonObject]
+    send: Ask
+    fail: Callable[[ToolContext, Any], None]
+    lookup: Lookup | None = None
+    is_idempotent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +97,9 @@ class ToolSpec:
     """One tool.
 
     ``run`` works inside the transaction that also stores its result, so it must touch nothing
-    but the database. ``preview`` reads only, and says what would change: ``{"summary", "before",
-    "after", "warnings", "undo"}``. ``inverse`` maps a stored result to the call that undoes it.
+    but the database; what happens elsewhere is in ``remote``. ``preview`` reads only, and says
+    what would change: ``{"summary", "before", "after", "warnings", "undo"}``. ``inverse`` maps a
+    stored result to the call that undoes it.
     ``on_gated(context, arguments, until)`` runs when a request for a human is made that ends at
     ``until``; what it reserves must not run out before the decision. ``on_refused`` gives it back.
     The preview must not show what ``on_gated`` moves (an expiry time): the approval binds to it.
@@ -86,6 +116,7 @@ class ToolSpec:
     inverse: Inverse | None = None
     on_gated: Callable[[ToolContext, Any, datetime], None] | None = None
     on_refused: Callable[[ToolContext, Any], None] | None = None
+    remote: Remote | None = None
     examples: tuple[JsonObject, ...] = ()
     owner: str = "ticketing"
     timeout_s: float = 10.0

@@ -28,6 +28,7 @@ from agents.loop.events import (
     tool_proposed,
     tool_result,
 )
+from agents.loop.remote import finished
 from agents.models import RunState as State
 from boxoffice.common.clock import now
 from boxoffice.common.types import JsonObject
@@ -115,7 +116,7 @@ class CallModel:
         _count(runner, turn)
         runner.emit(step_committed(state.lease.seq, "model"))
         if not taken:
-            runner.emit(run_finished(State.SUCCEEDED, answer))
+            runner.emit(run_finished(State.SUCCEEDED, answer, is_handoff=state.is_handed_off))
             return None
         state.said.append(turn.text.strip())
         state.history.assistant(turn.blocks)
@@ -204,6 +205,8 @@ class RunTools:
             report = await in_db(
                 dispatch.call_run, call_id=call.pk, caller=state.caller, fence=fence
             )
+            if report.sending is not None:
+                report = await finished(report.sending, state.caller)
         if report.outcome is dispatch.Outcome.DONE:
             self._tell(runner, report.call)
         return report
@@ -231,12 +234,16 @@ class RunTools:
 
     async def _results(self, runner: Runner, calls: list[ToolCall]) -> CallModel:
         state = runner.state
+        handoff = "outcome_unknown" if any(c.state == CallState.UNKNOWN for c in calls) else ""
         taken, state.grant = await in_db(
             checkpoints.results_commit,
             lease=state.lease,
             caller=state.caller,
             call_ids=[call.pk for call in calls],
+            remote=[(call.pk, call.state) for call in calls if dispatch.is_remote(call.tool)],
+            handoff=handoff,
         )
+        state.is_handed_off = state.is_handed_off or bool(handoff)
         return self._go_on(runner, calls, taken)
 
     def _go_on(self, runner: Runner, calls: list[ToolCall], taken: list[JsonObject]) -> CallModel:

@@ -47,6 +47,7 @@ class RunState:
     told: set[UUID] = field(default_factory=set)
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     text: str = ""
+    is_handed_off: bool = False
 
     @property
     def is_last_step(self) -> bool:
@@ -153,6 +154,7 @@ def _load_open(state: RunState, steps: Sequence[Step], calls: dict[str, ToolCall
             for call_id in state.open_calls:
                 if str(call_id) in calls:  # those of copied steps are another run's
                     state.count_failure(calls[str(call_id)])
+            state.is_handed_off = state.is_handed_off or "handoff" in step.content
             state.open_calls = []
 
 

@@ -68,3 +68,14 @@ class TooLarge(BoxOfficeError):
 
     code = "too_large"
     status = 413
+
+
+class NotSent(Exception):
+    """A request to another party surely never reached it: it may be made again as it is.
+
+    Not a ``BoxOfficeError``: whoever asked tries again, and puts the end of it into words.
+    """
+
+
+class OutcomeLost(Exception):
+    """Another party may have done what it was asked for, or not: it has to be looked up."""

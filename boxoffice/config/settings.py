@@ -41,6 +41,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "boxoffice.tenancy",
     "boxoffice.audit",
+    "boxoffice.acquirer",
     "boxoffice.billing",
     "boxoffice.ticketing",
     "approvals",
@@ -161,6 +162,7 @@ MAILERS: dict[str, dict[str, Any]] = {
             "username": env.text("EMAIL_HOST_USER"),
             "password": env.text("EMAIL_HOST_PASSWORD"),
             "use_tls": env.boolean("EMAIL_USE_TLS", default=False),
+            "timeout": 30,
         },
     }
 }
@@ -250,6 +252,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 15.0,
         "options": {"expires": 15},
     },
+    "tools.resolve_effects": {
+        "task": "tools.resolve_effects",
+        "schedule": 5.0,
+        "options": {"expires": 10},
+    },
     "approvals.expire": {
         "task": "approvals.expire",
         "schedule": 5.0,
@@ -277,8 +284,11 @@ STREAM_MAX_ENTRIES = 10_000
 STREAM_EXPIRE_SECONDS = 3600
 HOLD_SECONDS = env.integer("HOLD_SECONDS", 600)
 FAN_CONFIRM_SECONDS = env.integer("FAN_CONFIRM_SECONDS", 900)
+# Without an address, the demo's provider is started for each request; its money is not real.
+PAYMENT_URL = env.text("PAYMENT_URL")
+PAYMENT_API_KEY = env.text("PAYMENT_API_KEY")
 PAYMENT_PROVIDER = env.text(
-    "PAYMENT_PROVIDER", "boxoffice.ticketing.services.payments.DemoProvider"
+    "PAYMENT_PROVIDER", "boxoffice.ticketing.services.payments.HttpProvider"
 )
 APPROVAL_SECONDS = env.integer("APPROVAL_SECONDS", 24 * 3600)
 

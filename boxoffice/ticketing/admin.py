@@ -16,6 +16,7 @@ from boxoffice.tenancy.console import (
     MachineRows,
     MachineWritten,
 )
+from boxoffice.tenancy.scope import tenant_scope
 from boxoffice.ticketing.models import (
     Event,
     Hold,
@@ -30,6 +31,7 @@ from boxoffice.ticketing.models import (
     SupportTicket,
     Venue,
 )
+from boxoffice.ticketing.services.emails import email_settle
 from boxoffice.ticketing.services.tickets import ticket_close
 
 EDITABLE = frozenset({VIEW, ADD, CHANGE})
@@ -244,3 +246,25 @@ class OutboundEmailAdmin(MachineWritten):
     list_select_related = ["tenant"]
     search_fields = ["=to", "=message_id", "subject"]
     ordering = ["-id"]
+    actions = ["went_out", "send_again"]
+
+    @admin.action(description=_("It went out (outcome unknown so far)"))
+    def went_out(self, request: HttpRequest, queryset: models.QuerySet[OutboundEmail]) -> None:
+        """Somebody has found out that the mail server took it."""
+        self._settle(request, queryset, went_out=True)
+
+    @admin.action(description=_("Send again (outcome unknown so far)"))
+    def send_again(self, request: HttpRequest, queryset: models.QuerySet[OutboundEmail]) -> None:
+        """It did not go out, or a second one does no harm."""
+        self._settle(request, queryset, went_out=False)
+
+    def _settle(
+        self, request: HttpRequest, queryset: models.QuerySet[OutboundEmail], *, went_out: bool
+    ) -> None:
+        count = 0
+        for email_id, tenant_id in queryset.values_list("pk", "tenant_id"):
+            with tenant_scope(tenant_id):
+                count += email_settle(
+                    email_id=email_id, went_out=went_out, actor=f"user:{request.user.pk}"
+                )
+        messages.success(request, _("%(count)d e-mails settled.") % {"count": count})

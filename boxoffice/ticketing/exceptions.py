@@ -111,6 +111,33 @@ class AlreadyRefunded(Conflict):
         super().__init__(_("This order was refunded before."))
 
 
+class RefundUnderWay(Conflict):
+    """The money is on its way back already."""
+
+    code = "refund_under_way"
+    hint = "Call get_order_status later to see what became of it."
+
+    def __init__(self) -> None:
+        super().__init__(_("A refund of this order is under way."))
+
+
+class PaymentSettled(Conflict):
+    """What became of the payment is written down already, and it is something else."""
+
+    code = "payment_settled"
+
+    def __init__(self) -> None:
+        super().__init__(_("What became of this payment was written down before."))
+
+
+class PaymentRefused(BoxOfficeError):
+    """The payment provider does not take the request as it is; no money was moved."""
+
+    code = "payment_refused"
+    status = 502
+    hint = "Nothing was changed. Say so, and offer to hand over to a person of the box office."
+
+
 class PaymentDeclined(BoxOfficeError):
     """The payment provider said no; nothing was bought, and the hold stays."""
 

@@ -170,8 +170,7 @@ function holdCard(part, facts, actions) {
 
 function orderCard(part) {
   const { order_id: id, event, starts_at: startsAt, seats, total_brl: amount, status } = part.data;
-  const isRefunded = status === "refunded";
-  const refunds = part.data.refunds ?? [];
+  const refunds = (part.data.refunds ?? []).filter((one) => one.status === "refunded");
   return h(
     "section",
     { class: "card ticket order-card", "data-order": id, "aria-label": t("order") },
@@ -179,7 +178,7 @@ function orderCard(part) {
       "div",
       { class: "ticket-head" },
       h("span", { class: "ticket-label" }, t("order")),
-      h("span", { class: isRefunded ? "badge warn" : "badge good" }, t(isRefunded ? "order_refunded" : "order_paid")),
+      h("span", { class: status === "paid" ? "badge good" : "badge warn" }, t(`order_${status}`)),
     ),
     eventHead(event, startsAt),
     seatList(seats),

@@ -27,7 +27,7 @@ from boxoffice.ticketing.models import (
     SupportTicket,
 )
 from tests.support.cast import Cast, make_cast
-from tools.models import ToolCall
+from tools.models import RemoteEffect, ToolCall
 
 
 def fill(cast: Cast, owner: User) -> None:
@@ -61,6 +61,7 @@ def fill(cast: Cast, owner: User) -> None:
         args_hash="0" * 64,
         idempotency_key=str(uuid4()),
     )
+    RemoteEffect.objects.create(call=call, provider="demo", request={}, sent_at=now())
     request = request_create(
         action="refund_order",
         arguments={},

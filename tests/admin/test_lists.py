@@ -17,6 +17,7 @@ from tests.admin.conftest import console, more, page
 from tests.support.cast import Cast
 
 OURS = {"tenancy", "ticketing", "tools", "agents", "approvals", "billing", "audit"}
+OURS |= {"acquirer"}
 OPERATOR_ONLY = {
     "auth.group",
     "admin.logentry",
@@ -24,6 +25,7 @@ OPERATOR_ONLY = {
     "tenancy.tenantuserpermission",
     "tenancy.tenantgrouppermission",
     "billing.modelprice",
+    "acquirer.movement",
 }
 # What people edit; everything else of a tenant is written by the machine.
 EDITED = {

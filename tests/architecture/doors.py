@@ -94,6 +94,7 @@ TASKS = {
     "ticketing.deliver_email": "an e-mail that was committed; harmless when it was sent",
     "ticketing.deliver_emails": "the clock",
     "ticketing.expire_holds": "the clock",
+    "tools.resolve_effects": "the clock",
 }
 
 # Whether a socket stays open, in the order of the columns above.

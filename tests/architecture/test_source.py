@@ -23,6 +23,7 @@ LEVELS = {
     "ticketing": 3,
     "billing": 3,
     "audit": 2,
+    "acquirer": 2,
     "tenancy": 1,
 }
 

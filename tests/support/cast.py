@@ -128,8 +128,8 @@ class Cast:
         with self.scope():
             return {
                 "holds": Hold.objects.count(),
-                "orders": Order.objects.count(),
-                "refunds": Refund.objects.count(),
+                "orders": Order.objects.filter(status__in=["paid", "refunded"]).count(),
+                "refunds": Refund.objects.filter(status="refunded").count(),
                 "live_claims": SeatClaim.objects.filter(released_at=None).count(),
             }
 

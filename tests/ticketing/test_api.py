@@ -10,7 +10,7 @@ from boxoffice.common import clock
 from boxoffice.tenancy.principals import token_create
 from boxoffice.tenancy.scope import tenant_scope
 from boxoffice.ticketing.services.holds import hold_create
-from boxoffice.ticketing.services.orders import order_place, order_refund
+from tests.ticketing.buying import order_place, order_refund
 from tests.ticketing.factory import House, make_event, make_house
 
 SEAT_KEYS = {"id", "section", "row", "number", "price_brl", "status", "x", "y"}

@@ -11,8 +11,8 @@ from boxoffice.tenancy.scope import operator_scope, tenant_scope
 from boxoffice.ticketing.models import Hold, Order, OutboundEmail, SeatClaim
 from boxoffice.ticketing.services.emails import email_queue
 from boxoffice.ticketing.services.holds import hold_create
-from boxoffice.ticketing.services.orders import order_place, order_refund
 from boxoffice.ticketing.services.tickets import ticket_create
+from tests.ticketing.buying import order_place, order_refund
 from tests.ticketing.factory import House, make_house
 
 MODELS = list(apps.get_app_config("ticketing").get_models())

@@ -16,7 +16,7 @@ from boxoffice.ticketing.services.holds import (
     hold_release,
     holds_expire,
 )
-from boxoffice.ticketing.services.orders import order_place
+from tests.ticketing.buying import order_place
 from tests.ticketing.factory import House, make_house
 
 

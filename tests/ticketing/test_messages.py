@@ -1,10 +1,11 @@
 """E-mail goes out once, is tried again, and gives up; tickets open and close once."""
 
+import smtplib
 from datetime import timedelta
 
 import pytest
 from django.core import mail
-from django.core.mail import EmailMessage
+from django.core.mail.backends.locmem import EmailBackend
 
 from boxoffice.common import clock
 from boxoffice.common.exceptions import InvalidInput
@@ -19,6 +20,10 @@ from tests.ticketing.factory import House, make_house
 
 def queue(key: str = "k", subject: str = "Oi") -> OutboundEmail:
     return email_queue(to="ana@example.com", subject=subject, body="Olá", user_id=None, key=key)
+
+
+def refuse(*args: object, **kwargs: object) -> int:
+    raise smtplib.SMTPDataError(452, "mailbox full")
 
 
 def fail(*args: object, **kwargs: object) -> int:
@@ -51,7 +56,7 @@ def test_a_failing_server_is_tried_again_later_and_at_last_given_up(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     email = queue()
-    monkeypatch.setattr(EmailMessage, "send", fail)
+    monkeypatch.setattr(EmailBackend, "send_messages", refuse)
     pauses = []
     for attempt in range(1, emails.MOST_ATTEMPTS + 1):
         assert email_deliver_due() == 0
@@ -62,7 +67,7 @@ def test_a_failing_server_is_tried_again_later_and_at_last_given_up(
         OutboundEmail.objects.filter(pk=email.pk).update(next_attempt_at=clock.now())
     email.refresh_from_db()
     assert (email.status, email.attempts) == ("failed", emails.MOST_ATTEMPTS)
-    assert "ConnectionRefusedError" in email.last_error
+    assert "mailbox full" in email.last_error
     assert pauses == sorted(pauses)
     assert pauses[0] > timedelta(0)
     monkeypatch.undo()
@@ -72,7 +77,7 @@ def test_a_failing_server_is_tried_again_later_and_at_last_given_up(
 def test_after_a_failure_the_next_try_sends(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     email = queue()
     with monkeypatch.context() as patch:
-        patch.setattr(EmailMessage, "send", fail)
+        patch.setattr(EmailBackend, "send_messages", refuse)
         email_deliver_due()
     OutboundEmail.objects.filter(pk=email.pk).update(next_attempt_at=clock.now())
     assert email_deliver_due() == 1

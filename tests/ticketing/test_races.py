@@ -19,7 +19,7 @@ from boxoffice.tenancy.scope import tenant_scope
 from boxoffice.ticketing.exceptions import SeatsTaken
 from boxoffice.ticketing.models import Hold, Order, Payment, Refund, SeatClaim
 from boxoffice.ticketing.services.holds import hold_create, holds_expire
-from boxoffice.ticketing.services.orders import order_place, order_refund
+from tests.ticketing.buying import order_place, order_refund
 from tests.ticketing.factory import ROWS, SEATS_PER_ROW, House, make_house, make_user
 
 THREADS = 8

@@ -16,7 +16,7 @@ from boxoffice.ticketing.selectors.claims import FREE
 from boxoffice.ticketing.selectors.events import event_get, events_search
 from boxoffice.ticketing.selectors.seats import SeatRow, event_seat_map, seat_options
 from boxoffice.ticketing.services.holds import hold_create
-from boxoffice.ticketing.services.orders import order_place
+from tests.ticketing.buying import order_place
 from tests.ticketing.factory import House, make_event
 
 

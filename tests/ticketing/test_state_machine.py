@@ -31,7 +31,7 @@ from boxoffice.ticketing.exceptions import (
 from boxoffice.ticketing.models import Hold, Order, Payment, Refund, SeatClaim
 from boxoffice.ticketing.selectors.seats import event_seat_map
 from boxoffice.ticketing.services.holds import hold_create, hold_extend, hold_release, holds_expire
-from boxoffice.ticketing.services.orders import order_place, order_refund
+from tests.ticketing.buying import order_place, order_refund
 from tests.ticketing.factory import make_house
 
 NAMES = [f"{section}-A{n}" for section in "PB" for n in range(1, 6)]

@@ -15,13 +15,23 @@ from boxoffice.ticketing.exceptions import (
     HoldExpired,
     HoldNotActive,
     HoldNotFound,
+    OrderNotFound,
+    RefundUnderWay,
     SalesClosed,
 )
-from boxoffice.ticketing.models.sales import HoldStatus, OrderStatus
+from boxoffice.ticketing.models.sales import HoldStatus, OrderStatus, RefundStatus
 from boxoffice.ticketing.selectors.claims import FREE, HELD, SOLD
 from boxoffice.ticketing.selectors.sales import HoldRow, OrderRow, hold_of, list_price, order_of
 from boxoffice.ticketing.services.holds import hold_extend, hold_release
-from boxoffice.ticketing.services.orders import order_place, order_refund
+from boxoffice.ticketing.services.orders import (
+    order_begin,
+    order_cancel,
+    order_pay,
+    refund_begin,
+    refund_complete,
+    refund_fail,
+)
+from boxoffice.ticketing.services.payments import payment_provider
 from tools.catalogue.shapes import (
     SeatOut,
     Text,
@@ -32,7 +42,7 @@ from tools.catalogue.shapes import (
     seats_shown,
 )
 from tools.registry import tool
-from tools.spec import Gate, Risk, ToolContext, ToolInput, ToolOutput
+from tools.spec import Gate, Remote, Risk, ToolContext, ToolInput, ToolOutput
 
 EXAMPLE_ORDER = "019ae000-0000-7000-8000-000000000003"
 
@@ -176,6 +186,30 @@ def _let_go(context: ToolContext, arguments: PlaceOrderInput) -> None:
         return
 
 
+def _order_begin(context: ToolContext, arguments: PlaceOrderInput) -> JsonObject:
+    order = order_begin(
+        hold_id=arguments.hold_id,
+        user_id=fan_id(context),
+        payment_key=context.idempotency_key,
+        provider=payment_provider().name,
+    )
+    return {"amount_minor": order.total_minor, "description": order.event.title}
+
+
+async def _charge(key: str, request: JsonObject) -> JsonObject:
+    return await payment_provider().charge(
+        key=key, amount_minor=request["amount_minor"], description=request["description"]
+    )
+
+
+async def _money_moved(key: str, request: JsonObject) -> JsonObject | None:
+    return await payment_provider().lookup(key=key)
+
+
+def _order_off(context: ToolContext, arguments: PlaceOrderInput) -> None:
+    order_cancel(payment_key=context.idempotency_key)
+
+
 @tool(
     "place_order",
     risk=Risk.DESTRUCTIVE,
@@ -183,6 +217,14 @@ def _let_go(context: ToolContext, arguments: PlaceOrderInput) -> None:
     preview=_order_preview,
     on_gated=_keep,
     on_refused=_let_go,
+    remote=Remote(
+        provider=lambda: payment_provider().name,
+        begin=_order_begin,
+        send=_charge,
+        lookup=_money_moved,
+        fail=_order_off,
+        is_idempotent=True,
+    ),
     examples=({"hold_id": "019ae000-0000-7000-8000-000000000002"},),
 )
 def place_order(context: ToolContext, arguments: PlaceOrderInput) -> PlaceOrderOutput:
@@ -195,11 +237,10 @@ def place_order(context: ToolContext, arguments: PlaceOrderInput) -> PlaceOrderO
     Without a live hold call hold_seats first; to ask about an order made earlier call
     get_order_status, and to give money back call refund_order.
     """
-    user_id = fan_id(context)
-    made = order_place(
-        hold_id=arguments.hold_id, user_id=user_id, payment_key=context.idempotency_key
+    made = order_pay(
+        payment_key=context.idempotency_key, provider_id=context.receipt.get("provider_id", "")
     )
-    order = order_of(order_id=made.pk, user_id=user_id)
+    order = order_of(order_id=made.pk, user_id=fan_id(context))
     return PlaceOrderOutput(
         order_id=order.id,
         event=order.event.title,
@@ -214,8 +255,9 @@ def place_order(context: ToolContext, arguments: PlaceOrderInput) -> PlaceOrderO
 def get_order_status(context: ToolContext, arguments: GetOrderStatusInput) -> GetOrderStatusOutput:
     """Look up one order of this fan by its order number.
 
-    Use it when the fan asks what became of an order or of a refund. It returns the status (paid
-    or refunded), the event, the seats, the total in BRL and the refunds with amount and reason.
+    Use it when the fan asks what became of an order or of a refund. It returns the status
+    (pending while it is being paid, paid, refunded, or cancelled when no money was taken), the
+    event, the seats, the total in BRL and the refunds with amount and reason.
     The error order_not_found means that this fan has no such order: ask for the number again and
     guess none. For seats that are held but not paid there is no order yet; use the hold_id of
     hold_seats with place_order or release_hold.
@@ -242,8 +284,12 @@ def get_order_status(context: ToolContext, arguments: GetOrderStatusInput) -> Ge
 
 def _refund_preview(context: ToolContext, arguments: RefundOrderInput) -> JsonObject:
     order = order_of(order_id=arguments.order_id, user_id=fan_id(context))
-    if order.status != OrderStatus.PAID:
+    if order.status == OrderStatus.REFUNDED:
         raise AlreadyRefunded
+    if order.status != OrderStatus.PAID:
+        raise OrderNotFound  # no money was taken for it
+    if any(refund.status == RefundStatus.PENDING for refund in order.refunds):
+        raise RefundUnderWay
     with override(context.language):
         summary = ngettext(
             "Give %(total)s back for %(event)s and free %(count)d seat",
@@ -283,11 +329,39 @@ def _refund_preview(context: ToolContext, arguments: RefundOrderInput) -> JsonOb
     }
 
 
+def _refund_begin(context: ToolContext, arguments: RefundOrderInput) -> JsonObject:
+    refund = refund_begin(
+        order_id=arguments.order_id,
+        user_id=fan_id(context),
+        reason=arguments.reason,
+        refund_key=context.idempotency_key,
+    )
+    return {"amount_minor": refund.amount_minor, "charge": refund.order.payment.reference}
+
+
+async def _give_back(key: str, request: JsonObject) -> JsonObject:
+    return await payment_provider().refund(
+        key=key, charge_key=request["charge"], amount_minor=request["amount_minor"]
+    )
+
+
+def _refund_off(context: ToolContext, arguments: RefundOrderInput) -> None:
+    refund_fail(refund_key=context.idempotency_key)
+
+
 @tool(
     "refund_order",
     risk=Risk.DESTRUCTIVE,
     gate=Gate.REVIEWER,
     preview=_refund_preview,
+    remote=Remote(
+        provider=lambda: payment_provider().name,
+        begin=_refund_begin,
+        send=_give_back,
+        lookup=_money_moved,
+        fail=_refund_off,
+        is_idempotent=True,
+    ),
     examples=({"order_id": EXAMPLE_ORDER, "reason": "Não posso ir, fiquei doente."},),
 )
 def refund_order(context: ToolContext, arguments: RefundOrderInput) -> RefundOrderOutput:
@@ -300,12 +374,7 @@ def refund_order(context: ToolContext, arguments: RefundOrderInput) -> RefundOrd
     To give back seats that are held but not paid use release_hold; to see whether a refund was
     made already use get_order_status.
     """
-    refund = order_refund(
-        order_id=arguments.order_id,
-        user_id=fan_id(context),
-        reason=arguments.reason,
-        refund_key=context.idempotency_key,
-    )
+    refund = refund_complete(refund_key=context.idempotency_key)
     return RefundOrderOutput(
         refund_id=refund.pk,
         order_id=refund.order_id,

@@ -6,6 +6,7 @@ from random import Random
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from boxoffice.acquirer.models import Movement
 from boxoffice.common import clock
 from boxoffice.common.transitions import transition
 from boxoffice.common.types import uuid7
@@ -117,6 +118,7 @@ class _Sales:
         self.orders: list[Order] = []
         self.claims: list[SeatClaim] = []
         self.payments: list[Payment] = []
+        self.charges: list[Movement] = []
 
     def add(self, event: Event, rows: list[list[Seat]], prices: dict[UUID, int]) -> None:
         """Sell a share of the house that the event's slug decides."""
@@ -154,6 +156,8 @@ class _Sales:
                 reference=reference,
             )
         )
+        # The demo's provider knows of them too: they can be refunded.
+        self.charges.append(Movement(key=reference, amount_minor=total))
 
     def store(self) -> None:
         """Write everything down."""
@@ -161,6 +165,7 @@ class _Sales:
         Order.objects.bulk_create(self.orders)
         SeatClaim.objects.bulk_create(self.claims)
         Payment.objects.bulk_create(self.payments)
+        Movement.objects.bulk_create(self.charges)
         bought = Hold.objects.filter(
             tenant_id=current_tenant_id(), pk__in=[hold.pk for hold in self.holds]
         )

@@ -51,14 +51,24 @@ class EmailStatus(models.TextChoices):
     """Where an e-mail stands."""
 
     QUEUED = "queued", _("queued")
+    SENDING = "sending", _("being sent")
     SENT = "sent", _("sent")
     FAILED = "failed", _("failed")
+    UNKNOWN = "unknown", _("outcome unknown")
 
 
 EMAIL = machine(
     "status",
     {
-        EmailStatus.QUEUED: {EmailStatus.SENT, EmailStatus.FAILED},
+        EmailStatus.QUEUED: {EmailStatus.SENDING, EmailStatus.SENT, EmailStatus.FAILED},
+        EmailStatus.SENDING: {
+            EmailStatus.SENT,
+            EmailStatus.QUEUED,  # the server refused it: to be tried again
+            EmailStatus.FAILED,
+            EmailStatus.UNKNOWN,
+        },
+        # A person decides: it went out, or it is sent again.
+        EmailStatus.UNKNOWN: {EmailStatus.SENT, EmailStatus.QUEUED},
         EmailStatus.SENT: set(),
         EmailStatus.FAILED: set(),
     },
@@ -81,6 +91,7 @@ class OutboundEmail(TenantModel):
     attempts = models.PositiveSmallIntegerField(_("attempts"), default=0)
     next_attempt_at = models.DateTimeField(_("next attempt at"))
     last_error = models.CharField(_("last error"), max_length=300, blank=True, default="")
+    sending_since = models.DateTimeField(_("being sent since"), null=True, blank=True)
     sent_at = models.DateTimeField(_("sent at"), null=True, blank=True)
     created_at = models.DateTimeField(_("created at"), auto_now_add=True)
 
@@ -97,6 +108,9 @@ class OutboundEmail(TenantModel):
                 fields=["tenant", "next_attempt_at"],
                 condition=Q(status="queued"),
                 name="email_tenant_due",
+            ),
+            models.Index(
+                fields=["sending_since"], condition=Q(status="sending"), name="email_sending"
             ),
         ]
 

@@ -20,6 +20,7 @@ class HoldStatus(models.TextChoices):
     """Where a hold stands."""
 
     ACTIVE = "active", _("active")
+    PAYING = "paying", _("being paid")
     RELEASED = "released", _("released")
     EXPIRED = "expired", _("expired")
     CONVERTED = "converted", _("bought")
@@ -28,7 +29,14 @@ class HoldStatus(models.TextChoices):
 HOLD = machine(
     "status",
     {
-        HoldStatus.ACTIVE: {HoldStatus.RELEASED, HoldStatus.EXPIRED, HoldStatus.CONVERTED},
+        HoldStatus.ACTIVE: {
+            HoldStatus.RELEASED,
+            HoldStatus.EXPIRED,
+            HoldStatus.PAYING,
+            HoldStatus.CONVERTED,
+        },
+        # Never by the clock: only what the payment comes to ends it.
+        HoldStatus.PAYING: {HoldStatus.CONVERTED, HoldStatus.ACTIVE},
         HoldStatus.RELEASED: set(),
         HoldStatus.EXPIRED: set(),
         HoldStatus.CONVERTED: set(),
@@ -77,19 +85,29 @@ class Hold(TenantModel):
 class OrderStatus(models.TextChoices):
     """Where an order stands."""
 
+    PENDING = "pending", _("being paid")
     PAID = "paid", _("paid")
     REFUNDED = "refunded", _("refunded")
+    CANCELLED = "cancelled", _("not paid")
 
 
-ORDER = machine("status", {OrderStatus.PAID: {OrderStatus.REFUNDED}, OrderStatus.REFUNDED: set()})
+ORDER = machine(
+    "status",
+    {
+        OrderStatus.PENDING: {OrderStatus.PAID, OrderStatus.CANCELLED},
+        OrderStatus.PAID: {OrderStatus.REFUNDED},
+        OrderStatus.REFUNDED: set(),
+        OrderStatus.CANCELLED: set(),
+    },
+)
 
 
 class Order(TenantModel):
-    """A paid hold."""
+    """A hold that is being paid, and what became of it; a hold has one that is not cancelled."""
 
     event = models.ForeignKey(Event, on_delete=models.PROTECT, related_name="orders")
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="orders")
-    hold = models.OneToOneField(Hold, on_delete=models.PROTECT, related_name="order")
+    hold = models.ForeignKey(Hold, on_delete=models.PROTECT, related_name="orders")
     total_minor = models.PositiveIntegerField(_("total (centavos)"))
     status = models.CharField(
         _("status"), max_length=16, choices=OrderStatus, default=OrderStatus.PAID
@@ -102,6 +120,9 @@ class Order(TenantModel):
         constraints = [
             models.CheckConstraint(
                 condition=Q(status__in=OrderStatus.values), name="order_status_known"
+            ),
+            models.UniqueConstraint(
+                fields=["hold"], condition=~Q(status="cancelled"), name="order_once_per_hold"
             ),
         ]
         indexes = [
@@ -154,23 +175,30 @@ class SeatClaim(TenantModel):
 class PaymentStatus(models.TextChoices):
     """Where the money is."""
 
+    PENDING = "pending", _("asked for")
     CAPTURED = "captured", _("captured")
     REFUNDED = "refunded", _("refunded")
+    FAILED = "failed", _("not taken")
 
 
 PAYMENT = machine(
     "status",
-    {PaymentStatus.CAPTURED: {PaymentStatus.REFUNDED}, PaymentStatus.REFUNDED: set()},
+    {
+        PaymentStatus.PENDING: {PaymentStatus.CAPTURED, PaymentStatus.FAILED},
+        PaymentStatus.CAPTURED: {PaymentStatus.REFUNDED},
+        PaymentStatus.REFUNDED: set(),
+        PaymentStatus.FAILED: set(),
+    },
 )
 
 
 class Payment(TenantModel):
-    """Money taken for an order; ``reference`` is the key with which it was asked for."""
+    """Money asked for an order; ``reference`` is the key that the provider knows it by."""
 
     order = models.OneToOneField(Order, on_delete=models.PROTECT, related_name="payment")
     amount_minor = models.PositiveIntegerField(_("amount (centavos)"))
     provider = models.CharField(_("provider"), max_length=40)
-    provider_id = models.CharField(_("id at the provider"), max_length=200)
+    provider_id = models.CharField(_("id at the provider"), max_length=200, blank=True)
     reference = models.CharField(_("reference"), max_length=200)
     status = models.CharField(
         _("status"), max_length=16, choices=PaymentStatus, default=PaymentStatus.CAPTURED
@@ -196,17 +224,23 @@ class RefundStatus(models.TextChoices):
 
     PENDING = "pending", _("pending")
     REFUNDED = "refunded", _("refunded")
+    FAILED = "failed", _("not given back")
 
 
 REFUND = machine(
-    "status", {RefundStatus.PENDING: {RefundStatus.REFUNDED}, RefundStatus.REFUNDED: set()}
+    "status",
+    {
+        RefundStatus.PENDING: {RefundStatus.REFUNDED, RefundStatus.FAILED},
+        RefundStatus.REFUNDED: set(),
+        RefundStatus.FAILED: set(),
+    },
 )
 
 
 class Refund(TenantModel):
-    """Money given back for an order; the one-to-one key lets it exist once."""
+    """Money given back for an order, once: an order has one that has not failed."""
 
-    order = models.OneToOneField(Order, on_delete=models.PROTECT, related_name="refund")
+    order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="refunds")
     amount_minor = models.PositiveIntegerField(_("amount (centavos)"))
     reason = models.CharField(_("reason"), max_length=500)
     reference = models.CharField(_("reference"), max_length=200)
@@ -222,6 +256,9 @@ class Refund(TenantModel):
             models.UniqueConstraint(fields=["tenant", "reference"], name="refund_reference_once"),
             models.CheckConstraint(
                 condition=Q(status__in=RefundStatus.values), name="refund_status_known"
+            ),
+            models.UniqueConstraint(
+                fields=["order"], condition=~Q(status="failed"), name="refund_once_per_order"
             ),
         ]
 

@@ -63,8 +63,8 @@ def orders_of(user_id: int) -> QuerySet[Order]:
     """A fan's orders, newest first; ``order_rows`` turns a page of them into rows."""
     rows: QuerySet[Order] = (
         Order.objects.filter(user_id=user_id)
-        .select_related("event__venue", "refund")
-        .prefetch_related(_claims())
+        .select_related("event__venue")
+        .prefetch_related(_claims(), "refunds")
         .order_by("-pk")
     )
     return rows
@@ -155,14 +155,12 @@ def _seats(
 
 
 def _refunds(order: Order) -> tuple[RefundRow, ...]:
-    refund = getattr(order, "refund", None)
-    if refund is None:
-        return ()
-    return (
+    return tuple(
         RefundRow(
             id=refund.pk,
             amount_minor=refund.amount_minor,
             status=refund.status,
             reason=refund.reason,
-        ),
+        )
+        for refund in sorted(order.refunds.all(), key=lambda refund: refund.pk)
     )

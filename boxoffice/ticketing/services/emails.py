@@ -1,21 +1,25 @@
-"""E-mail: queued with its cause, sent after the commit, tried again when the server fails.
+"""E-mail: queued with its cause, sent after the commit, tried again when the server refuses it.
 
-A row is locked while its message is handed to the mail server. Should the process die between
-the two, the message goes out again with the same Message-ID, which mail systems take as one.
+An e-mail is marked as being sent before the mail server is spoken to. Should the process die in
+the middle, nobody knows whether it went out: a person decides, it is never sent twice blindly.
 """
 
 import hashlib
 import logging
+import smtplib
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
 from celery import current_app
 from django.conf import settings
-from django.core.mail import EmailMessage
+from django.core.mail import EmailMessage, mailers
 from django.db import transaction
+from django.db.models import F
 
-from boxoffice.common import clock
+from boxoffice.audit import services as audit
+from boxoffice.common import clock, crash
 from boxoffice.common.exceptions import InvalidInput
 from boxoffice.common.transitions import transition
 from boxoffice.tenancy.scope import current_tenant_id
@@ -27,6 +31,8 @@ logger = logging.getLogger(__name__)
 MOST_ATTEMPTS = 6
 _FIRST_PAUSE_SECONDS = 30
 _BATCH = 100
+# Far longer than a mail server is waited for.
+_SENDING_SECONDS = 300
 
 
 def email_queue(
@@ -67,41 +73,136 @@ def email_deliver_due() -> int:
 
 
 def email_deliver(*, email_id: UUID) -> bool:
-    """Send one queued e-mail if it is due and nobody else is at it; says whether it went out."""
+    """Send one queued e-mail if it is due and nobody else is at it; says whether it went out.
+
+    No transaction is open while the mail server is spoken to.
+    """
+    row = OutboundEmail.objects.filter(pk=email_id)
+    taken = transition(
+        row.filter(next_attempt_at__lte=clock.now()),
+        EMAIL,
+        EmailStatus.SENDING,
+        only_from=EmailStatus.QUEUED,
+        sending_since=clock.now(),
+        attempts=F("attempts") + 1,
+    )
+    if not taken:
+        return False
+    email = row.get()
+    crash.point("email_begun")
+    try:
+        _send(_message(email))
+    except _Refused as refused:
+        _note_failure(email, refused.error)
+        return False
+    except Exception as error:
+        logger.exception("e-mail %s: nobody knows whether it went out", email.pk)
+        _lost([email.pk], _words(error))
+        return False
+    crash.point("email_sent")
+    # From unknown too: a sender that was slow knows better than the clock.
+    moved = transition(row, EMAIL, EmailStatus.SENT, sent_at=clock.now(), last_error="")
+    return moved == 1
+
+
+def emails_lose() -> int:
+    """E-mails of the open scope whose sender is gone: nobody knows whether they went out."""
+    late = clock.now() - timedelta(seconds=_SENDING_SECONDS)
+    rows = OutboundEmail.objects.filter(status=EmailStatus.SENDING, sending_since__lte=late)
+    return _lost(list(rows.values_list("pk", flat=True)), "the sender was interrupted")
+
+
+def email_settle(*, email_id: UUID, went_out: bool, actor: str) -> bool:
+    """A person has found out whether an e-mail went out: if not, it is sent again.
+
+    Says whether it was still unknown: the first who settles it counts.
+    """
+    row = OutboundEmail.objects.filter(pk=email_id)
     with transaction.atomic():
-        email = (
-            OutboundEmail.objects.select_for_update(skip_locked=True, no_key=True)
-            .filter(pk=email_id, status=EmailStatus.QUEUED, next_attempt_at__lte=clock.now())
-            .first()
-        )
-        if email is None:
+        if went_out:
+            moved = transition(
+                row, EMAIL, EmailStatus.SENT, only_from=EmailStatus.UNKNOWN, sent_at=clock.now()
+            )
+        else:
+            moved = transition(
+                row,
+                EMAIL,
+                EmailStatus.QUEUED,
+                only_from=EmailStatus.UNKNOWN,
+                next_attempt_at=clock.now(),
+            )
+        if not moved:
             return False
-        try:
-            _message(email).send()
-        except Exception as error:  # noqa: BLE001 - whatever the mail server does, the row stays
-            _note_failure(email, error)
-            return False
-        transition(
-            OutboundEmail.objects.filter(pk=email.pk),
-            EMAIL,
-            EmailStatus.SENT,
-            sent_at=clock.now(),
-            attempts=email.attempts + 1,
+        audit.record(
+            action="ticketing.email.settled",
+            actor=actor,
+            target=f"email:{email_id}",
+            details={"went_out": went_out},
         )
-        return True
+        if not went_out:
+            transaction.on_commit(partial(_wake, current_tenant_id(), email_id), robust=True)
+    return True
+
+
+class _Refused(Exception):
+    """The server surely does not have the e-mail: it can be sent again."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+# What a server says before it has taken an e-mail.
+_SAID_NO = (
+    smtplib.SMTPResponseException,
+    smtplib.SMTPRecipientsRefused,
+    smtplib.SMTPNotSupportedError,
+)
+
+
+def _send(message: EmailMessage) -> None:
+    """Hand an e-mail to the server. Raises ``_Refused``; whatever else it raises leaves doubt."""
+    mailer = mailers.default
+    try:
+        mailer.open()
+    except Exception as error:
+        raise _Refused(error) from error
+    try:
+        sent = mailer.send_messages([message])
+    except _SAID_NO as error:
+        raise _Refused(error) from error
+    finally:
+        with suppress(OSError, smtplib.SMTPException):  # the e-mail is there, or it is not
+            mailer.close()
+    if sent != 1:
+        raise _Refused(RuntimeError("the mail server took nothing"))
+
+
+def _lost(email_ids: list[UUID], why: str) -> int:
+    return transition(
+        OutboundEmail.objects.filter(pk__in=email_ids),
+        EMAIL,
+        EmailStatus.UNKNOWN,
+        last_error=why[:300],
+    )
 
 
 def _note_failure(email: OutboundEmail, error: Exception) -> None:
     logger.warning("e-mail %s was not sent: %s", email.pk, type(error).__name__)
-    row = OutboundEmail.objects.filter(pk=email.pk)
-    attempts = email.attempts + 1
-    row.update(
-        attempts=attempts,
-        last_error=f"{type(error).__name__}: {error}"[:300],
-        next_attempt_at=clock.now() + timedelta(seconds=_FIRST_PAUSE_SECONDS * 2**email.attempts),
+    is_last = email.attempts >= MOST_ATTEMPTS
+    pause = timedelta(seconds=_FIRST_PAUSE_SECONDS * 2 ** (email.attempts - 1))
+    transition(
+        OutboundEmail.objects.filter(pk=email.pk),
+        EMAIL,
+        EmailStatus.FAILED if is_last else EmailStatus.QUEUED,
+        only_from=EmailStatus.SENDING,
+        last_error=_words(error),
+        next_attempt_at=clock.now() + pause,
     )
-    if attempts >= MOST_ATTEMPTS:
-        transition(row, EMAIL, EmailStatus.FAILED)
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
 
 
 def _message(email: OutboundEmail) -> EmailMessage:

@@ -74,11 +74,12 @@ def hold_create(
 def hold_release(*, hold_id: UUID, user_id: int) -> Hold:
     """Give a fan's hold back. A hold that is over already is returned as it is.
 
-    Raises ``HoldNotFound``, and ``HoldNotActive`` when the seats were bought meanwhile.
+    Raises ``HoldNotFound``, and ``HoldNotActive`` when the seats were bought meanwhile, or are
+    being paid.
     """
     with transaction.atomic():
         hold = hold_lock(hold_id=hold_id, user_id=user_id)
-        if hold.status == HoldStatus.CONVERTED:
+        if hold.status in (HoldStatus.PAYING, HoldStatus.CONVERTED):
             raise HoldNotActive(hold.status)
         _end([hold.pk], HoldStatus.RELEASED, clock.now())
         hold.refresh_from_db()
@@ -125,6 +126,17 @@ def hold_lock(*, hold_id: UUID, user_id: int | None) -> Hold:
     if hold is None:
         raise HoldNotFound
     return hold
+
+
+def hold_unpaid(*, hold_id: UUID) -> None:
+    """Back from being paid: it holds again for the rest of its time, and ends if there is none.
+
+    In the transaction of whoever found that no money was taken.
+    """
+    moment = clock.now()
+    transition(Hold.objects.filter(pk=hold_id), HOLD, HoldStatus.ACTIVE)
+    if Hold.objects.filter(pk=hold_id, expires_at__lte=moment).exists():
+        _end([hold_id], HoldStatus.EXPIRED, moment)
 
 
 def require_live(hold: Hold, moment: datetime) -> None:

@@ -1,57 +1,134 @@
-"""The port to whoever moves the money, and the demo's provider."""
+"""The port to whoever moves the money, and the HTTP client that speaks to them.
 
-from dataclasses import dataclass
-from typing import Protocol, cast
+Nothing here touches the database: it is called while no transaction is open.
+"""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, cast
+from urllib.parse import quote, urlsplit
+
+import aiohttp
 from django.conf import settings
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
-from boxoffice.ticketing.exceptions import PaymentDeclined
+from boxoffice.acquirer.book import TableBook
+from boxoffice.acquirer.server import KEY, serving
+from boxoffice.common.exceptions import NotSent, OutcomeLost
+from boxoffice.common.types import JsonObject
+from boxoffice.ticketing.exceptions import PaymentDeclined, PaymentRefused
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
-    """Money taken, as the provider names it."""
-
-    provider: str
-    provider_id: str
-    amount_minor: int
+DEMO = "demo"
+CONNECT_SECONDS = 3.0
+# Refusals that surely mean that nothing was done, and that the same request may be made again.
+_COME_BACK = frozenset({425, 429})
 
 
 class PaymentProvider(Protocol):
-    """Moves money. Both calls are idempotent by ``reference``: a repeat moves nothing.
+    """Moves money. ``key`` names a movement for good: a repeat moves nothing.
 
-    Amounts are centavos. ``charge`` raises ``PaymentDeclined``. Both run while the order's
-    transaction is open: an answer that never arrived is asked for again with the same reference.
+    Amounts are centavos. All return a receipt, ``{"provider_id", "amount_minor"}``. They raise
+    ``PaymentDeclined`` or ``PaymentRefused`` when the money surely was not moved and will not be,
+    ``NotSent`` when the provider surely never got the request, and ``OutcomeLost`` when nobody
+    knows. How long they may take is their caller's business.
     """
 
     name: str
 
-    def charge(self, *, reference: str, amount_minor: int, description: str) -> Charge:
+    async def charge(self, *, key: str, amount_minor: int, description: str) -> JsonObject:
         """Take the money."""
         ...
 
-    def refund(self, *, reference: str, provider_id: str, amount_minor: int) -> None:
+    async def refund(self, *, key: str, charge_key: str, amount_minor: int) -> JsonObject:
         """Give the money of a charge back."""
         ...
 
+    async def lookup(self, *, key: str) -> JsonObject | None:
+        """The receipt of an earlier movement; ``None`` if there is none by that key."""
+        ...
 
-class DemoProvider:
-    """Accepts every payment and moves nothing. The demo's money is not real."""
 
-    name = "demo"
+class HttpProvider:
+    """The provider at ``PAYMENT_URL``, or the demo's, which is started for each request."""
 
-    def charge(self, *, reference: str, amount_minor: int, description: str) -> Charge:
-        """Take nothing, and say so politely."""
-        if amount_minor < 0:
-            raise PaymentDeclined(_("The payment was declined."))
-        return Charge(
-            provider=self.name, provider_id=f"demo-{reference}"[:200], amount_minor=amount_minor
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+        return urlsplit(settings.PAYMENT_URL).hostname or DEMO
+
+    async def charge(self, *, key: str, amount_minor: int, description: str) -> JsonObject:
+        """Take the money."""
+        body = {"amount_minor": amount_minor, "currency": "BRL", "description": description}
+        return await self._move("/v1/charges", key, body)
+
+    async def refund(self, *, key: str, charge_key: str, amount_minor: int) -> JsonObject:
+        """Give the money of a charge back."""
+        return await self._move(
+            "/v1/refunds", key, {"amount_minor": amount_minor, "charge": charge_key}
         )
 
-    def refund(self, *, reference: str, provider_id: str, amount_minor: int) -> None:
-        """Give nothing back."""
+    async def lookup(self, *, key: str) -> JsonObject | None:
+        """The receipt of an earlier movement."""
+        status, data = await self._ask("GET", f"/v1/movements/{quote(key, safe='')}")
+        if status == 404:
+            return None
+        return _receipt(status, data)
+
+    async def _move(self, path: str, key: str, body: JsonObject) -> JsonObject:
+        status, data = await self._ask("POST", path, body=body, headers={KEY: key})
+        receipt = _receipt(status, data)
+        if receipt["amount_minor"] != body["amount_minor"]:
+            raise OutcomeLost("the provider moved another amount")
+        return receipt
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: JsonObject | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[int, Any]:
+        limit = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS)
+        allowed = {"Authorization": f"Bearer {settings.PAYMENT_API_KEY}"} | (headers or {})
+        try:
+            async with _address() as url, aiohttp.ClientSession(timeout=limit) as session:
+                asked = session.request(
+                    method, f"{url}{path}", json=body, headers=allowed, allow_redirects=False
+                )
+                async with asked as answer:
+                    return answer.status, await answer.json(content_type=None)
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise NotSent(type(error).__name__) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise OutcomeLost(f"{type(error).__name__}: {error}") from error
+
+
+@asynccontextmanager
+async def _address() -> AsyncIterator[str]:
+    if settings.PAYMENT_URL:
+        yield settings.PAYMENT_URL.rstrip("/")
+        return
+    async with serving(TableBook()) as url:
+        yield url
+
+
+def _receipt(status: int, data: Any) -> JsonObject:
+    if status in _COME_BACK:
+        raise NotSent(f"the provider said {status}")
+    if not isinstance(data, dict):
+        raise OutcomeLost(f"the provider said {status} and no JSON object")
+    if status == 402:
+        if data.get("reason", "declined") == "declined":
+            raise PaymentDeclined(_("The payment was declined."))
+        raise PaymentRefused(_("The payment provider refused this: %s.") % data.get("reason"))
+    if 400 <= status < 500:
+        raise PaymentRefused(_("The payment provider refused this: %s.") % data.get("error"))
+    amount, movement = data.get("amount_minor"), data.get("id")
+    if status != 200 or data.get("status") != "done" or not isinstance(amount, int):
+        raise OutcomeLost(f"the provider said {status}")
+    return {"provider_id": str(movement)[:200], "amount_minor": amount}
 
 
 def payment_provider() -> PaymentProvider:

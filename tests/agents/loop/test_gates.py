@@ -12,11 +12,11 @@ from approvals import services as approvals
 from approvals.models import ApprovalRequest
 from boxoffice.ticketing.models import Hold, Order, Price
 from boxoffice.ticketing.services.holds import hold_create
-from boxoffice.ticketing.services.orders import order_place
 from tests.agents.loop.test_loop import data_of
 from tests.support.cast import Cast
 from tests.support.scripted_model import Reply, ScriptedModel, last_tool_results
 from tests.support.worker import Worker
+from tests.ticketing.buying import order_place
 
 
 @pytest.fixture

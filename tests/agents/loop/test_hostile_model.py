@@ -7,11 +7,11 @@ import pytest
 
 from agents.models import RunState
 from boxoffice.ticketing.services.holds import hold_create
-from boxoffice.ticketing.services.orders import order_place
 from tests.agents.loop.test_loop import data_of
 from tests.support.cast import Cast
 from tests.support.scripted_model import Reply, ScriptedModel, last_tool_results, tool_names
 from tests.support.worker import Worker
+from tests.ticketing.buying import order_place
 
 NOTHING = {"holds": 0, "orders": 0, "refunds": 0, "live_claims": 0}
 

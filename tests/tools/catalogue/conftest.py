@@ -1,6 +1,7 @@
 """A house with its scope open, and a way to call a tool as the harness does."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -55,7 +56,11 @@ def call(house: House) -> Call:
     def run(name: str, user: User | None = None, key: str | None = None, **arguments: Any) -> Any:
         spec = the_tool(name)
         context = context_of(house, user or house.ana, key)
-        result = spec.run(context, guard.parse(spec, arguments))
+        parsed = guard.parse(spec, arguments)
+        if spec.remote is not None:  # the other party says yes at once
+            spec.remote.begin(context, parsed)
+            context = replace(context, receipt={"provider_id": "test"})
+        result = spec.run(context, parsed)
         assert type(result) is spec.output_model
         return result.model_dump(mode="json")
 

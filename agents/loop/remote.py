@@ -1,0 +1,33 @@
+"""The part of a call that another party does, in the worker's event loop."""
+
+import asyncio
+
+from agents.database import in_db
+from tools import remote
+from tools.outcomes import CallReport, Outcome, Sending
+from tools.permissions import Caller
+
+
+async def finished(sending: Sending, caller: Caller) -> CallReport:
+    """Ask the other party, holding nothing, and write down what it said.
+
+    What is on its way is not given up half-way: a run that is stopped, taken over or out of time
+    ends after it.
+    """
+    work = asyncio.ensure_future(_finish(sending, caller))
+    is_cancelled = False
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError:
+            is_cancelled = True
+    report = work.result()
+    if is_cancelled:
+        raise asyncio.CancelledError
+    return report
+
+
+async def _finish(sending: Sending, caller: Caller) -> CallReport:
+    finding = await remote.ask(sending)
+    call = await in_db(remote.conclude, call_id=sending.call_id, finding=finding, caller=caller)
+    return CallReport(call=call, outcome=Outcome.DONE)

@@ -1,0 +1,39 @@
+"""A house whose payments go to a provider of the tests' own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.acquirer import Acquirer
+from tests.support.cast import Cast, arena, teatro
+from tests.tools.buying import SEATS, Buyer
+from tools import remote
+
+__all__ = ["arena", "teatro"]
+
+
+@pytest.fixture(scope="session")
+def provider() -> Iterator[Acquirer]:
+    """One provider for all tests."""
+    with Acquirer() as live:
+        yield live
+
+
+@pytest.fixture
+def acquirer(
+    provider: Acquirer, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Acquirer]:
+    """The provider, with an empty book; nobody pauses between tries."""
+    settings.PAYMENT_URL = provider.url
+    monkeypatch.setattr(remote, "PAUSES", (0.0, 0.0, 0.0))
+    provider.forget()
+    yield provider
+    provider.forget()
+
+
+@pytest.fixture
+def buyer(arena: Cast, acquirer: Acquirer) -> Iterator[Buyer]:
+    """ana; the scope of her tenant is open."""
+    with arena.scope():
+        yield Buyer(house=arena, seats=iter(SEATS), acquirer=acquirer)

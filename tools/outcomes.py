@@ -1,0 +1,190 @@
+"""Writing down what became of a call, with the consumption of its approval."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from django.db import DatabaseError, connection, transaction
+from pydantic import ValidationError
+
+from approvals import services as approvals
+from boxoffice.common.batch import Batch
+from boxoffice.common.clock import now
+from boxoffice.common.exceptions import BoxOfficeError
+from boxoffice.common.transitions import transition_add
+from boxoffice.common.types import JsonObject
+from tools import registry
+from tools.models import CALL_MACHINE, CallState, ToolCall
+from tools.spec import Remote, ToolSpec
+
+logger = logging.getLogger(__name__)
+
+TOOL_FAILED: JsonObject = {
+    "code": "tool_failed",
+    "message": "This does not work at the moment; nothing was changed.",
+    "retryable": False,
+    "hint": "Say so, and offer to hand over to a person of the box office.",
+}
+_SETTLED = {
+    CallState.SUCCEEDED: "executed",
+    CallState.FAILED: "failed",
+    CallState.UNKNOWN: "unknown",
+}
+
+
+class Outcome(StrEnum):
+    """What ``call_run`` found or did."""
+
+    DONE = "done"
+    NEEDS_HUMAN = "needs_human"
+    PENDING = "pending"
+    REMOTE = "remote"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """What another party is to be asked. ``is_first``: nobody has asked for this before.
+
+    ``spec`` is ``None`` when the tool no longer exists. ``may_send`` is false for a call that a
+    person looks at already: then it is only looked up.
+    """
+
+    call_id: UUID
+    tenant_id: UUID
+    key: str
+    request: JsonObject
+    spec: ToolSpec | None
+    is_first: bool
+    may_send: bool = True
+
+    @property
+    def remote(self) -> Remote | None:
+        """The other party's part of the tool, if the tool still has one."""
+        return None if self.spec is None else self.spec.remote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReport:
+    """One call after dispatch. ``call`` is over when ``outcome`` is ``DONE``.
+
+    With ``REMOTE`` it goes on: ``remote.ask`` and then ``remote.conclude``.
+    """
+
+    call: ToolCall
+    outcome: Outcome
+    sending: Sending | None = None
+
+
+def sending_of(call: ToolCall, request: JsonObject, *, is_first: bool) -> Sending:
+    """What another party is asked, or has been asked, on behalf of a call."""
+    return Sending(
+        call_id=call.pk,
+        tenant_id=call.tenant_id,
+        key=call.idempotency_key,
+        request=request,
+        spec=registry.find(call.tool),
+        is_first=is_first,
+        may_send=call.state == CallState.RUNNING,
+    )
+
+
+def attempt[R](spec: ToolSpec, work: Callable[[], R]) -> tuple[R | None, JsonObject | None]:
+    """Do the tool's own work in a savepoint: what it gave, or its error as data.
+
+    What is wrong with the database itself is raised.
+    """
+    try:
+        with transaction.atomic():
+            connection.limit_statements(spec.timeout_s)  # type: ignore[attr-defined]
+            return work(), None
+    except BoxOfficeError as error:
+        return None, error.as_data()["error"]
+    except ValidationError:
+        return None, _bad_result(spec)
+    except DatabaseError as error:
+        if not _is_statement_timeout(error):
+            raise
+        return None, _timed_out(spec)
+    except Exception:
+        logger.exception("tool %s failed", spec.name)
+        return None, TOOL_FAILED
+
+
+def over(call: ToolCall, state: CallState, started: float, **changes: Any) -> CallReport:
+    """Store the outcome and, in the same transaction, that its approval has been used."""
+    was = call.state
+    report = finish(
+        call,
+        state,
+        started,
+        attempts=call.attempts,
+        verdict=call.verdict,
+        reason_code=call.reason_code,
+        policy_version=call.policy_version,
+        **changes,
+    )
+    # An approval whose outcome was unknown stays so: what was found later is in the ledger.
+    if call.approval is not None and was != CallState.UNKNOWN:
+        approvals.settle(
+            request_id=call.approval.pk,
+            outcome=_SETTLED[state],  # type: ignore[arg-type]
+            detail=call.error or {},
+        )
+    return report
+
+
+def with_decision(call: ToolCall, result: JsonObject) -> JsonObject:
+    """What the model is told of a decision: by which role, and what was changed."""
+    request = call.approval
+    if request is None:
+        return result
+    by = "fan" if request.gate == "fan" else "reviewer"
+    decision: JsonObject = {"approved_by": by}
+    if request.edited_arguments is not None:
+        decision["arguments_changed_to"] = request.edited_arguments
+    return result | {"decision": decision}
+
+
+def finish(call: ToolCall, state: CallState, started: float, **changes: Any) -> CallReport:
+    """Move a call to its end, with the time that it took."""
+    latency = int((time.monotonic() - started) * 1000)
+    move(call, state, latency_ms=latency, finished_at=now(), **changes)
+    return CallReport(call=call, outcome=Outcome.DONE)
+
+
+def move(call: ToolCall, state: CallState, **changes: Any) -> None:
+    """One guarded move of a row that this transaction has locked, mirrored on the instance."""
+    batch = Batch()
+    where = {"tenant_id": call.tenant_id, "id": call.pk}
+    transition_add(batch, ToolCall, CALL_MACHINE, state, where=where, changes=changes)
+    (moved,) = batch.send()
+    if moved.count != 1:
+        raise RuntimeError(f"Tool call {call.pk} could not become {state}.")
+    for name, value in {"state": state, **changes}.items():
+        setattr(call, name, value)
+
+
+def _is_statement_timeout(error: DatabaseError) -> bool:
+    return getattr(error.__cause__, "sqlstate", "") == "57014"
+
+
+def _timed_out(spec: ToolSpec) -> JsonObject:
+    return {
+        "code": "timeout",
+        "message": f"{spec.name} took longer than {spec.timeout_s:g} seconds and was stopped.",
+        "retryable": True,
+        "hint": "Nothing was changed. Try once more, or ask for less.",
+    }
+
+
+def _bad_result(spec: ToolSpec) -> JsonObject:
+    return {
+        "code": "invalid_result",
+        "message": f"{spec.name} gave a result that does not fit its contract.",
+        "retryable": False,
+        "hint": "Nothing was changed. Use another way, or hand over to a person.",
+    }

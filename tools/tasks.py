@@ -1,0 +1,34 @@
+"""Celery's door: what another party did, and nobody wrote down."""
+
+import asyncio
+import logging
+
+from celery import shared_task
+from django.db import DatabaseError
+
+from boxoffice.tenancy.scope import operator_scope, tenant_scope
+from tools import remote
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 50
+
+
+@shared_task(name="tools.resolve_effects")  # type: ignore[untyped-decorator]
+def resolve_effects() -> None:
+    """Look up the remote effects whose worker is gone and whose run does not go on."""
+    with operator_scope("remote effects that nobody has finished"):
+        due = remote.due(AT_ONCE)
+    taken = []
+    for tenant_id, call_id in due:
+        with tenant_scope(tenant_id):
+            sending = remote.take(call_id=call_id)
+        if sending is not None:
+            taken.append(sending)
+    findings = asyncio.run(remote.ask_all(taken)) if taken else []
+    for sending, finding in zip(taken, findings, strict=True):
+        try:
+            with tenant_scope(sending.tenant_id):
+                remote.conclude(call_id=sending.call_id, finding=finding)
+        except DatabaseError:
+            logger.exception("call %s: what was found is looked up again", sending.call_id)
