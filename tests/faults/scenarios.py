@@ -13,8 +13,8 @@ from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.models import Tenant, Tier
 from boxoffice.ticketing.models import Seat, Section
 from boxoffice.ticketing.services.holds import hold_create
-from boxoffice.ticketing.services.orders import order_place
 from tests.support.cast import Cast
+from tests.ticketing.buying import order_place
 from tools import registry
 from tools.spec import Gate
 

@@ -12,11 +12,11 @@ from agents.models import Message, Run, Speaker
 from boxoffice.audit.services import record
 from boxoffice.ticketing.models import Order
 from boxoffice.ticketing.services.holds import hold_create
-from boxoffice.ticketing.services.orders import order_place
 from tests.faults.invariants import violations
 from tests.support.cast import Cast
 from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.worker import Worker, handed_out, worker
+from tests.ticketing.buying import order_place
 from tools.models import ToolCall
 
 __all__ = ["handed_out", "worker"]

@@ -34,6 +34,9 @@ ANSWER = "Pronto. Está tudo como foi pedido, e nada além disso."
 # After these a run waits for its human, or is over: nobody takes it up again.
 RESTS = {"wait_committed", "answer_committed"}
 
+# Passed outside of any conversation: the tests of e-mail die there.
+ELSEWHERE = {"email_begun", "email_sent"}
+
 # What a driver waits for: it goes on with the run's state once this says so.
 type Drive = Iterator[frozenset[str]]
 
@@ -269,8 +272,9 @@ class Matrix:
 
     @property
     def not_reached(self) -> list[str]:
-        """Points that no scenario passes."""
-        passed = {one.point for case in self.watched for one in case.passes}
+        """Points that no scenario passes, nor anybody who goes on after a death."""
+        cases = (*self.watched, *self.cases)
+        passed = {one.point for case in cases for one in case.passes} | ELSEWHERE
         return [point for point in crash.POINTS if point not in passed]
 
     @property

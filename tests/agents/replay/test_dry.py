@@ -19,7 +19,6 @@ from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.models import Membership, Tenant, Tier
 from boxoffice.tenancy.readonly import reads_only
 from boxoffice.ticketing.models import Hold, Order
-from boxoffice.ticketing.services.orders import order_place
 from tests.agents.replay.conftest import (
     another_version,
     buys,
@@ -32,6 +31,7 @@ from tests.agents.replay.conftest import (
 from tests.support.cast import Cast
 from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.worker import Worker
+from tests.ticketing.buying import order_place
 from tools.models import ToolCall
 
 

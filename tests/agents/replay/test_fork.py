@@ -24,7 +24,6 @@ from boxoffice.audit.models import AuditRecord
 from boxoffice.common.exceptions import Forbidden, InvalidInput, NotFound
 from boxoffice.tenancy.models import Membership, Tenant, Tier, User
 from boxoffice.ticketing.models import Hold
-from boxoffice.ticketing.services.orders import order_place
 from tests.agents.replay.conftest import (
     another_version,
     buys,
@@ -37,6 +36,7 @@ from tests.agents.replay.conftest import (
 from tests.support.cast import Cast
 from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.worker import Worker
+from tests.ticketing.buying import order_place
 from tools.models import ToolCall
 
 
