@@ -6,17 +6,18 @@ Whatever a crash, a lost message or a lost signal left behind is found here with
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
 from agents import signals
 from agents.models import RUN_MACHINE, Run, RunState
 from agents.telling import tell, tell_due
 from boxoffice.common.batch import Batch
-from boxoffice.common.clock import now
 from boxoffice.common.transitions import transition
 from boxoffice.tenancy.scope import operator_scope
 from tools.models import CallState, ToolCall
@@ -36,14 +37,10 @@ def sweep(hand_out: HandOut) -> int:
     worker. Returns how many were handed out.
     """
     with operator_scope("sweep over all tenants"):
-        expired = transition(
-            Run.objects.filter(lease_until__lt=Now()),
-            RUN_MACHINE,
-            RunState.QUEUED,
-            only_from=RunState.RUNNING,
+        expired = _queue_again(
+            Run.objects.filter(state=RunState.RUNNING, lease_until__lt=Now()),
             lease_owner="",
             lease_until=None,
-            handed_out_at=None,
         )
         if expired:
             logger.warning("%d runs whose worker is gone were queued again", expired)
@@ -58,13 +55,24 @@ def sweep(hand_out: HandOut) -> int:
 
 
 def _wake_decided() -> None:
-    transition(
-        Run.objects.filter(~_has_pending_call()),
-        RUN_MACHINE,
-        RunState.QUEUED,
-        only_from=RunState.WAITING,
-        handed_out_at=None,
-    )
+    _queue_again(Run.objects.filter(~_has_pending_call(), state=RunState.WAITING))
+
+
+def _queue_again(rows: QuerySet[Run], **changes: Any) -> int:
+    """Queue those of the rows that nobody has locked; how many.
+
+    A worker that was halted inside a transaction holds its own run back for some seconds, not the
+    sweep and with it everybody's.
+    """
+    with transaction.atomic():
+        free = rows.select_for_update(skip_locked=True, of=("self",)).values("pk")
+        return transition(
+            Run.objects.filter(pk__in=free),
+            RUN_MACHINE,
+            RunState.QUEUED,
+            handed_out_at=None,
+            **changes,
+        )
 
 
 def _has_pending_call() -> Exists:
@@ -136,6 +144,6 @@ def run_resume(*, run_id: UUID) -> bool:
             RUN_MACHINE,
             RunState.QUEUED,
             only_from=RunState.WAITING,
-            handed_out_at=now(),
+            handed_out_at=Now(),
         )
     )

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
 from agents import signals
@@ -259,7 +260,7 @@ def run_create(
         max_output_tokens=tier.max_tokens_per_request,
         max_wall_seconds=tier.max_wall_seconds,
         max_cost_micros=tier.max_run_cost_micros,
-        handed_out_at=now(),
+        handed_out_at=Now(),
         **{"last_seq": 1, **about},
     )
 

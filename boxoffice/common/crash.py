@@ -4,7 +4,8 @@ Armed by ``BOXOFFICE_CRASH_FILE``: the process that reaches the place named in t
 the file and dies at once, as by a power cut. Or by ``BOXOFFICE_CRASH_DIR``, for one subject among
 many at a time: a place is passed for a subject (the conversation, unless the caller names another
 one), and a subject that has a file there is watched. Each pass is written into it as a line, and
-when it begins with ``die NAME COUNT``, the ``COUNT``-th pass of ``NAME`` is the process's last.
+when it begins with ``die NAME COUNT``, the ``COUNT``-th pass of ``NAME`` is the process's last;
+``stop NAME COUNT`` only halts it, until somebody sends it SIGCONT.
 Without these variables a place costs nothing.
 ``POINTS`` lists them for whoever walks through them; tests/architecture holds it to the source.
 """
@@ -85,6 +86,9 @@ def _once(path: Path) -> Point:
     return point
 
 
+_ORDERS = {"die": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+
 def _by_subject(home: Path) -> Point:
     def point(name: str, subject: UUID | str | None = None) -> None:
         path = home / str(subject or _subject.get())
@@ -93,10 +97,11 @@ def _by_subject(home: Path) -> Point:
         except FileNotFoundError:
             return
         with path.open("a") as log:
-            log.write(f"{name} {time.time():.3f}\n")
+            log.write(f"{name} {time.time():.3f} {os.getpid()}\n")
         count = 1 + sum(line.split()[0] == name for line in passed)
-        if order == f"die {name} {count}":
-            os.kill(os.getpid(), signal.SIGKILL)
+        verb, _, place = order.partition(" ")
+        if place == f"{name} {count}":
+            os.kill(os.getpid(), _ORDERS[verb])
 
     return point
 

@@ -1,5 +1,6 @@
 """Where a watched process dies: at the pass that is named, for the subject that is named."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -57,3 +58,18 @@ def test_a_pass_that_another_process_has_made_counts(tmp_path: Path) -> None:
     )
     assert done.returncode == -signal.SIGKILL
     assert len(watched.read_text().splitlines()) == 1 + len(before) + 1
+
+
+def test_a_halted_process_goes_on_when_it_is_told_to(tmp_path: Path) -> None:
+    watched = tmp_path / str(ONE)
+    watched.write_text("stop call_open 1\n")
+    process = subprocess.Popen(
+        [sys.executable, "-c", PASSES],
+        env={"BOXOFFICE_CRASH_DIR": str(tmp_path), "PYTHONPATH": "."},
+        cwd=Path(__file__).parents[2],
+    )
+    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+    *_, name, _, pid = watched.read_text().split()
+    assert (name, int(pid)) == ("call_open", process.pid)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait() == 0

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,7 +15,13 @@ from pathlib import Path
 import pytest
 
 from tests.faults.scenarios import CALLS, Floor, Scenario, scenarios
-from tests.faults.walk import Case, Matrix, asks_what_it_is_told, walk
+from tests.faults.walk import (
+    Case,
+    Ground,
+    asks_what_it_is_told,
+    die_everywhere,
+    stop_everywhere,
+)
 from tests.support.cast import Cast
 from tests.support.matrix import matrix_report
 from tests.support.scripted_model import ScriptedModel
@@ -31,6 +37,16 @@ SAMPLE = {
     Scenario(tool="refund_order", decision="edit"): "*",
     Scenario(tool="hold_seats", decision="plain"): "call_*",
     Scenario(tool="search_seats", decision="plain"): "read_*",
+}
+HALTED_SAMPLE = Scenario(tool="hold_seats", decision="plain")
+
+
+# Every kind of call once; where it comes from makes no difference to a worker that is paused.
+HALTED = {
+    Scenario(tool="search_seats", decision="plain"),
+    Scenario(tool="hold_seats", decision="plain"),
+    Scenario(tool="place_order", decision="approve"),
+    Scenario(tool="send_email", decision="deny"),
 }
 
 
@@ -76,43 +92,44 @@ def text(path: Path) -> str:
     return path.read_text(errors="replace") if path.exists() else ""
 
 
-def walked(
-    arena: Cast,
-    model: ScriptedModel,
-    home: Path,
-    chosen: Iterable[Scenario],
-    choose: Callable[[Case], bool],
-    *,
-    workers: int = 16,
-    **env: str,
-) -> Matrix:
-    """The matrix of these scenarios, and of the deaths that are chosen."""
+@contextmanager
+def ground(
+    arena: Cast, model: ScriptedModel, home: Path, *, workers: int = 16, **env: str
+) -> Iterator[Ground]:
+    """A place for a walk."""
     model.route(asks_what_it_is_told)
     floor = Floor.build(arena, seats=MOST_CASES)
     with nursery(home, model, workers, **env) as url:
-        return walk(
-            floor=floor,
-            url=url,
-            crash_dir=home / "crash",
-            deaths_file=home / "deaths",
-            scenarios=list(chosen),
-            choose=choose,
-        )
+        yield Ground(floor=floor, url=url, home=home)
 
 
 def test_every_tool_has_a_call_to_be_walked_through() -> None:
     assert sorted(CALLS) == [spec.name for spec in registry.all_tools()]
 
 
-def test_a_process_may_die_at_each_point_of_a_sample(
+def test_a_process_may_die_or_halt_at_each_point_of_a_sample(
     arena: Cast, model: ScriptedModel, tmp_path: Path
 ) -> None:
     def choose(case: Case) -> bool:
         return fnmatchcase(str(case.death), SAMPLE[case.scenario])
 
-    matrix = walked(arena, model, tmp_path, SAMPLE, choose, workers=8, LEASE_SECONDS="3")
-    assert matrix.problems == []
-    assert {case.scenario for case in matrix.cases} == set(SAMPLE)
+    with ground(arena, model, tmp_path, workers=8, LEASE_SECONDS="3") as here:
+        died = die_everywhere(here, list(SAMPLE), choose)
+        assert died.problems == []
+        assert {case.scenario for case in died.cases} == set(SAMPLE)
+        halted = stop_everywhere(here, [HALTED_SAMPLE], choose, killed=len(died.cases))
+        assert halted.problems == []
+        assert len(halted.cases) == 2
+
+
+def chosen(config: pytest.Config) -> tuple[list[Scenario], Callable[[Case], bool]]:
+    """What ``--case`` says is to be walked."""
+    pattern = config.getoption("--case")
+
+    def choose(case: Case) -> bool:
+        return fnmatchcase(str(case), pattern)
+
+    return [one for one in scenarios() if fnmatchcase(str(one), pattern.split()[0])], choose
 
 
 @pytest.mark.long
@@ -120,16 +137,30 @@ def test_a_process_may_die_at_each_point_of_a_sample(
 def test_a_process_may_die_at_each_point_of_every_call(
     arena: Cast, model: ScriptedModel, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    pattern = request.config.getoption("--case")
-    chosen = [one for one in scenarios() if fnmatchcase(str(one), pattern.split()[0])]
-
-    def choose(case: Case) -> bool:
-        return fnmatchcase(str(case), pattern)
-
-    matrix = walked(arena, model, tmp_path, chosen, choose)
+    some, choose = chosen(request.config)
+    with ground(arena, model, tmp_path) as here:
+        matrix = die_everywhere(here, some, choose)
     matrix_report(request.config, matrix.lines(), matrix.figures())
     assert matrix.problems == []
     assert matrix.cases
-    if pattern == "*":
+    if some == scenarios():
         assert matrix.not_reached == []
         assert matrix.figures()["recovery_seconds"]["p95"] < RECOVERS_SECONDS
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_a_worker_may_halt_at_each_point_and_go_on_too_late(
+    arena: Cast, model: ScriptedModel, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    some, choose = chosen(request.config)
+
+    def halts(case: Case) -> bool:
+        # The doors' own points: who halts there keeps its fan waiting, and holds no lease.
+        is_door = case.death is not None and case.death.point.startswith(("message_", "decision_"))
+        return choose(case) and not is_door
+
+    with ground(arena, model, tmp_path, LEASE_SECONDS="3") as here:
+        matrix = stop_everywhere(here, [one for one in some if one in HALTED], halts)
+    assert matrix.problems == []
+    assert matrix.cases or some != scenarios()

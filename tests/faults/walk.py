@@ -4,11 +4,14 @@ Each case is a conversation of its own with a death of its own; many live in one
 """
 
 import json
+import os
+import signal
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import batched, groupby
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -28,6 +31,7 @@ from tests.support.stack import test_database_url
 from tools.models import ToolCall
 
 AT_ONCE = 24
+STOPPED_AT_ONCE = 5
 CASE_SECONDS = 90.0
 RETRY_SECONDS = 30.0
 ANSWER = "Pronto. Está tudo como foi pedido, e nada além disso."
@@ -56,6 +60,7 @@ class Pass:
     point: str
     count: int
     at: float = 0.0
+    pid: int = 0
 
     def __str__(self) -> str:
         return f"{self.point}#{self.count}"
@@ -73,10 +78,14 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class Case:
-    """A scenario, and where its process dies; nowhere when it is only watched."""
+    """A scenario, and where its process dies; nowhere when it is only watched.
+
+    ``order`` is ``die``, or ``stop``: the process is halted there, until all is over.
+    """
 
     scenario: Scenario
     death: Pass | None = None
+    order: str = "die"
     conversation: UUID = field(default_factory=uuid4)
     run: UUID | None = None
     passes: list[Pass] = field(default_factory=list)
@@ -134,12 +143,12 @@ class Walk:
         self._doors = doors
         self._crash_dir = crash_dir
 
-    def go(self, cases: Sequence[Case]) -> None:
+    def go(self, cases: Sequence[Case], *, at_once: int = AT_ONCE) -> None:
         """Bring every case to its end; what goes wrong is among its ``problems``."""
         waiting = list(reversed(cases))
         live: dict[int, tuple[Case, Drive, frozenset[str], float]] = {}
         while waiting or live:
-            while waiting and len(live) < AT_ONCE:
+            while waiting and len(live) < at_once:
                 case = waiting.pop()
                 self._step(live, case, self._drive(case))
             states = self._states(case for case, *_ in live.values())
@@ -153,6 +162,13 @@ class Walk:
             time.sleep(0.05)
         for case in cases:
             self._look(case)
+
+    def wake(self, cases: Sequence[Case]) -> None:
+        """Let the halted processes go on: they have missed everything."""
+        for case in cases:
+            for one in case.passes:
+                if str(one) == str(case.death):
+                    os.kill(one.pid, signal.SIGCONT)
 
     def _step(self, live: dict[int, Any], case: Case, drive: Drive) -> None:
         try:
@@ -169,7 +185,7 @@ class Walk:
         with self._floor.cast.scope():
             call = CALLS[case.scenario.tool](self._floor)
         case.conversation = UUID(self._doors.post(FAN, "conversations/", {})["id"])
-        order = f"die {case.death.point} {case.death.count}" if case.death else "watch"
+        order = f"{case.order} {case.death.point} {case.death.count}" if case.death else "watch"
         (self._crash_dir / str(case.conversation)).write_text(f"{order}\n")
         text = json.dumps({"tool": case.scenario.tool, "arguments": call.arguments})
         posted = self._doors.post(
@@ -213,9 +229,9 @@ class Walk:
         counts: dict[str, int] = {}
         passes = []
         for line in lines:
-            point, at = line.split()
+            point, at, pid = line.split()
             counts[point] = counts.get(point, 0) + 1
-            passes.append(Pass(point=point, count=counts[point], at=float(at)))
+            passes.append(Pass(point=point, count=counts[point], at=float(at), pid=int(pid)))
         return passes
 
     def _stuck(self, case: Case, state: str) -> str:
@@ -349,36 +365,87 @@ def _quantiles(times: Sequence[float]) -> JsonObject:
     return {"p50": round(cuts[9], 2), "p95": round(cuts[18], 2), "max": round(times[-1], 2)}
 
 
-def walk(
-    *,
-    floor: Floor,
-    url: str,
-    crash_dir: Path,
-    deaths_file: Path,
-    scenarios: Sequence[Scenario],
-    choose: Callable[[Case], bool] = lambda case: True,
-) -> Matrix:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """Where a walk takes place: a house, the site's address, and the nursery's folder."""
+
+    floor: Floor
+    url: str
+    home: Path
+
+    @contextmanager
+    def walk(self) -> Iterator[Walk]:
+        """A walk, with a client of its own."""
+        with httpx2.Client(timeout=10) as client:
+            yield Walk(
+                floor=self.floor,
+                doors=Doors(self.url, self.floor.cast, client),
+                crash_dir=self.home / "crash",
+            )
+
+    def violations(self, *, killed: int) -> list[str]:
+        """What does not hold in the database, and who has died that should not have."""
+        found = violations(self.floor.cast.tenant, known=frozenset(self.floor.made))
+        return found + _odd_deaths(self.home / "deaths", killed)
+
+
+type Choose = Callable[[Case], bool]
+
+
+def die_everywhere(ground: Ground, scenarios: Sequence[Scenario], choose: Choose) -> Matrix:
     """Watch each scenario once, then let a process die at each pass that it has made."""
     begun = time.monotonic()
-    matrix = Matrix(watched=[Case(scenario=scenario) for scenario in scenarios])
-    with httpx2.Client(timeout=10) as client:
-        tour = Walk(floor=floor, doors=Doors(url, floor.cast, client), crash_dir=crash_dir)
-        tour.go(matrix.watched)
-        endings = {case.scenario: case.ending for case in matrix.watched}
-        matrix.cases = [
-            case
-            for watched in matrix.watched
-            for death in deaths_of(watched)
-            if choose(case := Case(scenario=watched.scenario, death=death))
-        ]
+    with ground.walk() as tour:
+        matrix = _watched(tour, scenarios)
+        matrix.cases = [case for case in _deaths(matrix, "die") if choose(case)]
         tour.go(matrix.cases)
+    _compare(matrix)
+    matrix.broken = ground.violations(killed=len(matrix.cases))
+    matrix.seconds = time.monotonic() - begun
+    return matrix
+
+
+def stop_everywhere(
+    ground: Ground, scenarios: Sequence[Scenario], choose: Choose, *, killed: int = 0
+) -> Matrix:
+    """The same, but the processes are halted instead, and go on after another has taken over.
+
+    ``killed``: how many processes were killed there before.
+    """
+    begun = time.monotonic()
+    with ground.walk() as tour:
+        matrix = _watched(tour, scenarios)
+        matrix.cases = [case for case in _deaths(matrix, "stop") if choose(case)]
+        # Who is halted works on nothing: a few at a time.
+        for cases in batched(matrix.cases, STOPPED_AT_ONCE):
+            tour.go(cases, at_once=STOPPED_AT_ONCE)
+            tour.wake(cases)
+        # Whoever has gone on has had time to do harm once it has done something else.
+        _watched(tour, [*scenarios] * STOPPED_AT_ONCE)
+    _compare(matrix)
+    matrix.broken = ground.violations(killed=killed)
+    matrix.seconds = time.monotonic() - begun
+    return matrix
+
+
+def _watched(tour: Walk, scenarios: Sequence[Scenario]) -> Matrix:
+    matrix = Matrix(watched=[Case(scenario=scenario) for scenario in scenarios])
+    tour.go(matrix.watched)
+    return matrix
+
+
+def _deaths(matrix: Matrix, order: str) -> Iterator[Case]:
+    for watched in matrix.watched:
+        for death in deaths_of(watched):
+            yield Case(scenario=watched.scenario, death=death, order=order)
+
+
+def _compare(matrix: Matrix) -> None:
+    """A death changes nothing about the end."""
+    endings = {case.scenario: case.ending for case in matrix.watched}
     for case in matrix.cases:
         if case.ending != endings[case.scenario]:
             case.problems.append(f"ended as {case.ending}, not as {endings[case.scenario]}")
-    matrix.broken = violations(floor.cast.tenant, known=frozenset(floor.made))
-    matrix.broken += _odd_deaths(deaths_file, len(matrix.cases))
-    matrix.seconds = time.monotonic() - begun
-    return matrix
 
 
 def _odd_deaths(path: Path, expected: int) -> list[str]:

@@ -20,6 +20,9 @@ APP_ROLE = "boxoffice_app"
 BEGIN = "BEGIN"
 # A connection that has been in the pool for less is trusted, unless the server has hung up.
 TRUSTED_SECONDS = 10.0
+# Whoever does nothing in an open transaction for longer is halted or lost, and what it has locked
+# is given back: nobody waits longer for a dead neighbour.
+IDLE_SECONDS = 5
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -80,7 +83,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
         role = self.settings_dict["OPTIONS"].get("assume_role")
         if not role:
             return False
-        connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+        connection.execute(
+            sql.SQL("SET ROLE {}; SET idle_in_transaction_session_timeout = {}").format(
+                sql.Identifier(role), sql.Literal(IDLE_SECONDS * 1000)
+            )
+        )
         return True
 
     def _set_autocommit(self, autocommit: bool) -> None:
