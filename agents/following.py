@@ -42,7 +42,10 @@ class Outcome:
 
 
 class StreamHealth:
-    """Whether Valkey answers; asked at most once in two seconds, whoever wants to know."""
+    """Whether Valkey takes what it is given; asked at most once in two seconds, by all together.
+
+    A full one still answers, and refuses every event.
+    """
 
     def __init__(self) -> None:
         self._client = redis.asyncio.Redis.from_url(
@@ -57,7 +60,7 @@ class StreamHealth:
         self._is_well = True
 
     async def is_well(self) -> bool:
-        """Whether Valkey answers now, or did a moment ago."""
+        """Whether Valkey works now, or did a moment ago."""
         async with self._lock:
             if time.monotonic() - self._asked_at >= HEALTH_SECONDS:
                 self._is_well = await self._ask()
@@ -66,7 +69,7 @@ class StreamHealth:
 
     async def _ask(self) -> bool:
         try:
-            await self._client.ping()
+            await self._client.set("bo:health", "1", ex=60)
         except (redis.RedisError, OSError):
             return False
         return True

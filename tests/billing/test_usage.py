@@ -113,10 +113,11 @@ def test_the_day_begins_at_midnight_of_the_tenant(
     # 02:30 UTC is half past eleven the evening before in São Paulo.
     evening = datetime(2030, 5, 2, 2, 30, tzinfo=UTC)
     after_midnight = datetime(2030, 5, 2, 3, 30, tzinfo=UTC)
-    monkeypatch.setattr("django.utils.timezone.now", lambda: evening)
+    for now in ("django.utils.timezone.now", "boxoffice.billing.selectors.now"):
+        monkeypatch.setattr(now, lambda: evening)
     entry(ana)
     assert spent_today_micros(user_id=ana.pk) == 10_500
-    monkeypatch.setattr("django.utils.timezone.now", lambda: after_midnight)
+    monkeypatch.setattr("boxoffice.billing.selectors.now", lambda: after_midnight)
     assert spent_today_micros(user_id=ana.pk) == 0
 
 

@@ -10,12 +10,14 @@ from uuid import UUID
 
 import psycopg
 import pytest
+import redis
 
 from agents.models import Message, Run, RunState, Speaker, Step
 from boxoffice.config.devstack import start_valkey
 from boxoffice.config.devstack.process import RunningServer
 from tests.agents.loop.test_loop import data_of
 from tests.faults.fan import Fan
+from tests.faults.invariants import violations
 from tests.support.cast import Cast
 from tests.support.scripted_model import (
     Reply,
@@ -44,6 +46,10 @@ class Valkey:
         """SIGKILL: what was not on the disk is gone."""
         self.server.child.process.kill()
         self.server.stop()
+
+    def client(self) -> redis.Redis:
+        """A connection of the operator's."""
+        return redis.Redis.from_url(self.server.url)
 
     def start(self, *, durable: bool) -> None:
         """Start it again at the same address, empty unless ``durable``."""
@@ -159,6 +165,61 @@ def test_nothing_is_lost_while_valkey_is_away(
     assert house.counts()["holds"] == before["holds"] + 4
     assert house.counts()["live_claims"] == before["live_claims"] + 8
     all_is_whole(house, queued)
+
+
+def test_nothing_is_lost_when_valkey_is_emptied(
+    house: Cast, ana: Fan, valkey: Valkey, asked: ScriptedModel
+) -> None:
+    """It goes on without streams, queues and bindings: nobody loses the connection to notice."""
+    rest = threading.Event()
+    asked.route(holds_then_tells(house, rest))
+    conversation = ana.conversation()
+    with ana.page(conversation) as page, valkey.client() as client:
+        shown = ana.say("A1 A2", conversation)
+        page.until(lambda frame: frame["type"] == "tool.result")
+        until(lambda: is_telling(house, shown))
+        client.flushall()
+        late = ana.say("A3 A4")
+        until(lambda: is_telling(house, late))
+        rest.set()
+        page.until_text(shown, pieces=5)
+        client.flushall()  # in the middle of the story
+        ended = page.until_end(shown).end
+        assert ended is not None
+        assert ended["answer"] == f"active: {LONG}"
+        ana.ended(late)
+    all_is_whole(house, [shown, late])
+    assert violations(house.tenant) == []
+
+
+def test_nothing_is_lost_while_valkey_takes_nothing_more(
+    house: Cast, stack: Stack, ana: Fan, valkey: Valkey, asked: ScriptedModel
+) -> None:
+    """A broker that is full refuses every write, and answers all the rest as always."""
+    rest = threading.Event()
+    asked.route(holds_then_tells(house, rest))
+    conversation = ana.conversation()
+    pids = {name: stack.pid(name) for name in stack.processes}
+    with ana.page(conversation) as page, valkey.client() as client:
+        shown = ana.say("B1 B2", conversation)
+        until(lambda: is_telling(house, shown))
+        client.config_set("maxmemory", "1")  # byte
+        try:
+            queued = ana.say("B3 B4")
+            page.send(type="message", text="B5 B6", client_id="joins")
+            assert page.until_notice("message.accepted")["run"] == shown
+            page.until_away(True)
+            rest.set()
+            until(lambda: house.run(UUID(shown)).state == RunState.SUCCEEDED)
+        finally:
+            client.config_set("maxmemory", "0")
+        ana.ended(queued, COMES_BACK_SECONDS + 5)
+        page.until_away(False)
+        assert page.until_end(shown).end is not None
+    all_is_whole(house, [queued])
+    assert {name: stack.pid(name) for name in stack.processes} == pids
+    assert all(process.poll() is None for process in stack.processes.values())
+    assert violations(house.tenant) == []
 
 
 def drop_connections() -> int:

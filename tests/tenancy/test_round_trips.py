@@ -225,4 +225,4 @@ def test_a_connection_that_rested_long_is_asked(tenant: Tenant, messages: list[s
     raw = connection.connection
     raw.boxoffice_idle_since = None
     check_connection(raw)
-    assert messages[-1] == ""
+    assert messages[-1] == "SELECT clock_timestamp()"

@@ -11,8 +11,8 @@ import psycopg
 from django.db.backends.postgresql import base
 from psycopg import sql
 from psycopg.pq import ConnStatus, TransactionStatus
-from psycopg_pool import ConnectionPool
 
+from boxoffice.common import clock
 from boxoffice.tenancy.postgres.preface import Preface, PrefacedCursor, preface_of
 from boxoffice.tenancy.scope import current_scope
 
@@ -88,6 +88,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 sql.Identifier(role), sql.Literal(IDLE_SECONDS * 1000)
             )
         )
+        _compare_clocks(connection)
         return True
 
     def _set_autocommit(self, autocommit: bool) -> None:
@@ -156,4 +157,9 @@ def check_connection(connection: psycopg.Connection[Any]) -> None:
         connection.pgconn.consume_input()
         if connection.pgconn.status == ConnStatus.OK:
             return
-    ConnectionPool.check_connection(connection)
+    _compare_clocks(connection)
+
+
+def _compare_clocks(connection: psycopg.Connection[Any]) -> None:
+    ((moment,),) = connection.execute("SELECT clock_timestamp()").fetchall()
+    clock.agree_with(moment)
