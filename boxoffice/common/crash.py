@@ -5,7 +5,8 @@ the file and dies at once, as by a power cut. Or by ``BOXOFFICE_CRASH_DIR``, for
 many at a time: a place is passed for a subject (the conversation, unless the caller names another
 one), and a subject that has a file there is watched. Each pass is written into it as a line, and
 when it begins with ``die NAME COUNT``, the ``COUNT``-th pass of ``NAME`` is the process's last;
-``stop NAME COUNT`` only halts it, until somebody sends it SIGCONT.
+``stop NAME COUNT`` only halts it, until somebody sends it SIGCONT. Several orders stand between
+semicolons.
 Without these variables a place costs nothing.
 ``POINTS`` lists them for whoever walks through them; tests/architecture holds it to the source.
 """
@@ -93,15 +94,16 @@ def _by_subject(home: Path) -> Point:
     def point(name: str, subject: UUID | str | None = None) -> None:
         path = home / str(subject or _subject.get())
         try:
-            order, *passed = path.read_text().splitlines()
+            orders, *passed = path.read_text().splitlines()
         except FileNotFoundError:
             return
         with path.open("a") as log:
             log.write(f"{name} {time.time():.3f} {os.getpid()}\n")
         count = 1 + sum(line.split()[0] == name for line in passed)
-        verb, _, place = order.partition(" ")
-        if place == f"{name} {count}":
-            os.kill(os.getpid(), _ORDERS[verb])
+        for order in orders.split("; "):
+            verb, _, place = order.partition(" ")
+            if place == f"{name} {count}":
+                os.kill(os.getpid(), _ORDERS[verb])
 
     return point
 

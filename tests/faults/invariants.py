@@ -17,6 +17,7 @@ from django.db.models import Count, F, Q, Sum
 
 from agents.models import RUN_MACHINE, Message, Run, RunState, Speaker, Step, StepKind
 from approvals.models import REQUEST_STATES, ApprovalRequest, State
+from boxoffice.acquirer.models import Movement
 from boxoffice.audit.chain import chain_verify, seal_all
 from boxoffice.audit.models import AuditRecord
 from boxoffice.billing.models import UsageEntry
@@ -32,7 +33,12 @@ from boxoffice.ticketing.models import (
     SeatClaim,
     SupportTicket,
 )
-from boxoffice.ticketing.models.sales import HoldStatus, OrderStatus
+from boxoffice.ticketing.models.sales import (
+    HoldStatus,
+    OrderStatus,
+    PaymentStatus,
+    RefundStatus,
+)
 from tools.models import CALL_MACHINE, CallState, ToolCall
 
 # A call may end unknown, and a human settles it.
@@ -55,6 +61,20 @@ EFFECTS: dict[str, tuple[Any, str]] = {
     "send_email": (OutboundEmail, "email_id"),
     "create_ticket": (SupportTicket, "ticket_id"),
 }
+
+# What a call that did not succeed may leave behind.
+UNDONE: dict[str, set[str]] = {
+    "place_order": {OrderStatus.CANCELLED, OrderStatus.PENDING},
+    "refund_order": {RefundStatus.FAILED, RefundStatus.PENDING},
+}
+MONEY: dict[str, str] = {
+    OrderStatus.PENDING: PaymentStatus.PENDING,
+    OrderStatus.PAID: PaymentStatus.CAPTURED,
+    OrderStatus.REFUNDED: PaymentStatus.REFUNDED,
+    OrderStatus.CANCELLED: PaymentStatus.FAILED,
+}
+SOLD = {OrderStatus.PAID, OrderStatus.REFUNDED}
+UNPAID = {PaymentStatus.PENDING, PaymentStatus.FAILED}
 
 type Found = Iterator[str]
 
@@ -218,7 +238,10 @@ def approvals_are_used_up(books: Books) -> Found:
 def effects_happened_once(books: Books) -> Found:
     """What a tool leaves behind is there once for each call that succeeded, and for no other."""
     for tool, (model, name) in EFFECTS.items():
-        made = set(model.objects.values_list("pk", flat=True)) - books.known
+        rows = model.objects.all()
+        if tool in UNDONE:
+            rows = rows.exclude(status__in=UNDONE[tool])
+        made = set(rows.values_list("pk", flat=True)) - books.known
         named: Counter[UUID] = Counter()
         for call in books.calls.values():
             if call.tool == tool and call.state in HAPPENED and call.result is not None:
@@ -270,6 +293,7 @@ def seats_are_held_once(books: Books) -> Found:
     dead = SeatClaim.objects.filter(released_at=None).exclude(
         Q(hold__status=HoldStatus.ACTIVE, order=None)
         | Q(hold__status=HoldStatus.CONVERTED, order__status=OrderStatus.PAID)
+        | Q(order__status=OrderStatus.PENDING)
     )
     for claim in dead.select_related("hold", "order"):
         yield f"seat {claim.seat_id} is kept by a hold that is {claim.hold.status}"
@@ -277,22 +301,47 @@ def seats_are_held_once(books: Books) -> Found:
 
 def money_adds_up(books: Books) -> Found:
     """An order costs what its seats cost, was paid once, and is refunded when a refund says so."""
-    orders = Order.objects.annotate(cost=Sum("claims__price_minor")).select_related("payment")
+    orders = Order.objects.annotate(cost=Sum("claims__price_minor"))
     refunds = {refund.order_id: refund for refund in Refund.objects.all()}
-    paid = {payment.order_id: payment for payment in Payment.objects.all()}
+    payments = {payment.order_id: payment for payment in Payment.objects.all()}
+    doubtful = {c.idempotency_key for c in books.calls.values() if c.state == CallState.UNKNOWN}
     for order in orders:
-        payment, refund = paid.pop(order.pk, None), refunds.pop(order.pk, None)
+        payment, refund = payments.pop(order.pk, None), refunds.pop(order.pk, None)
         if payment is None or payment.amount_minor != order.total_minor:
             yield f"order {order.pk} costs {order.total_minor}; paid: {payment}"
-        if order.cost != order.total_minor:
-            yield f"order {order.pk} costs {order.total_minor}, its seats {order.cost}"
-        is_refunded = order.status == OrderStatus.REFUNDED
-        if is_refunded != (refund is not None and refund.status == "refunded"):
-            yield f"order {order.pk} is {order.status}; refund: {refund and refund.status}"
-        if payment is not None and is_refunded != (payment.status == "refunded"):
+            continue
+        if payment.status != MONEY[order.status]:
             yield f"order {order.pk} is {order.status}, its payment {payment.status}"
-    if paid or refunds:
-        yield f"payments {sorted(paid)} and refunds {sorted(refunds)} have no order"
+        if order.status == OrderStatus.PENDING and payment.reference not in doubtful:
+            yield f"order {order.pk} is left {order.status}"
+        if order.status in SOLD and order.cost != order.total_minor:
+            yield f"order {order.pk} costs {order.total_minor}, its seats {order.cost}"
+        is_given_back = refund is not None and refund.status == RefundStatus.REFUNDED
+        if (order.status == OrderStatus.REFUNDED) != is_given_back:
+            yield f"order {order.pk} is {order.status}; refund: {refund and refund.status}"
+        is_left = refund is not None and refund.status == RefundStatus.PENDING
+        if is_left and refund.reference not in doubtful:
+            yield f"refund {refund.pk} is left {refund.status}"
+    if payments or refunds:
+        yield f"payments {sorted(payments)} and refunds {sorted(refunds)} have no order"
+
+
+def provider_agrees(books: Books) -> Found:
+    """The provider has moved what the books say that it has, and nothing else that was asked."""
+    moved = {one.key: one for one in Movement.objects.filter(refusal="")}
+    for call in books.calls.values():
+        if call.tool not in ("place_order", "refund_order"):
+            continue
+        is_moved = call.idempotency_key in moved
+        if is_moved != (call.state in HAPPENED) and call.state != CallState.UNKNOWN:
+            yield (
+                f"{call.conversation_ref}: call {call.pk} ({call.tool}) is {call.state}, "
+                f"and its money {'has' if is_moved else 'has not'} moved"
+            )
+    for payment in Payment.objects.exclude(status__in=UNPAID):
+        charge = moved.get(payment.reference)
+        if charge is None or charge.amount_minor != payment.amount_minor:
+            yield f"payment {payment.reference} of {payment.amount_minor} is unknown: {charge}"
 
 
 def usage_is_booked_once(books: Books) -> Found:
@@ -368,6 +417,7 @@ CHECKS: tuple[Callable[[Books], Found], ...] = (
     holds_have_an_owner,
     seats_are_held_once,
     money_adds_up,
+    provider_agrees,
     usage_is_booked_once,
     audit_is_complete,
     nobody_works_twice,

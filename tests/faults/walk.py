@@ -80,11 +80,13 @@ class Ending:
 class Case:
     """A scenario, and where its process dies; nowhere when it is only watched.
 
-    ``order`` is ``die``, or ``stop``: the process is halted there, until all is over.
+    ``order`` is ``die``, or ``stop``: the process is halted there, until all is over. ``before``
+    is where another has died already, when only whoever goes on after that comes by.
     """
 
     scenario: Scenario
     death: Pass | None = None
+    before: Pass | None = None
     order: str = "die"
     conversation: UUID = field(default_factory=uuid4)
     run: UUID | None = None
@@ -93,7 +95,14 @@ class Case:
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        return f"{self.scenario} {self.death or ''}".strip()
+        places = [str(one) for one in (self.before, self.death) if one is not None]
+        return f"{self.scenario} {'+'.join(places)}".strip()
+
+    @property
+    def orders(self) -> str:
+        """What its file says."""
+        places = [one for one in (self.before, self.death) if one is not None]
+        return "; ".join(f"{self.order} {one.point} {one.count}" for one in places) or "watch"
 
     @property
     def recovery(self) -> float | None:
@@ -185,8 +194,7 @@ class Walk:
         with self._floor.cast.scope():
             call = CALLS[case.scenario.tool](self._floor)
         case.conversation = UUID(self._doors.post(FAN, "conversations/", {})["id"])
-        order = f"{case.order} {case.death.point} {case.death.count}" if case.death else "watch"
-        (self._crash_dir / str(case.conversation)).write_text(f"{order}\n")
+        (self._crash_dir / str(case.conversation)).write_text(f"{case.orders}\n")
         text = json.dumps({"tool": case.scenario.tool, "arguments": call.arguments})
         posted = self._doors.post(
             FAN, f"conversations/{case.conversation}/messages/", {"text": text}
@@ -399,8 +407,11 @@ def die_everywhere(ground: Ground, scenarios: Sequence[Scenario], choose: Choose
         matrix = _watched(tour, scenarios)
         matrix.cases = [case for case in _deaths(matrix, "die") if choose(case)]
         tour.go(matrix.cases)
+        later = [case for case in _second_deaths(matrix) if choose(case)]
+        tour.go(later)
+        matrix.cases += later
     _compare(matrix)
-    matrix.broken = ground.violations(killed=len(matrix.cases))
+    matrix.broken = ground.violations(killed=len(matrix.cases) + len(later))
     matrix.seconds = time.monotonic() - begun
     return matrix
 
@@ -438,6 +449,16 @@ def _deaths(matrix: Matrix, order: str) -> Iterator[Case]:
     for watched in matrix.watched:
         for death in deaths_of(watched):
             yield Case(scenario=watched.scenario, death=death, order=order)
+
+
+def _second_deaths(matrix: Matrix) -> Iterator[Case]:
+    """Where only those pass who go on after a death: each such point once for each scenario."""
+    known = {(case.scenario, one.point) for case in matrix.watched for one in case.passes}
+    for case in matrix.cases:
+        for one in case.passes:
+            if (case.scenario, one.point) not in known:
+                known.add((case.scenario, one.point))
+                yield Case(scenario=case.scenario, before=case.death, death=one)
 
 
 def _compare(matrix: Matrix) -> None:
