@@ -165,6 +165,7 @@ def shows_a_page(stack: Stack) -> None:
         assert "OperationalError" not in answer.text
 
 
+@pytest.mark.long
 def test_a_long_absence_is_over_at_once(
     house: Cast, ana: Fan, asked: ScriptedModel, away: threading.Event
 ) -> None:

@@ -102,7 +102,9 @@ class Window:
             one
             for one in self.problems
             # A handshake may also meet a server that is just closing.
-            if "ERR_CONNECTION" not in one and not one.startswith("WebSocket connection to")
+            if "ERR_CONNECTION" not in one
+            and not one.startswith("WebSocket connection to")
+            and "status of 503" not in one
         ]
 
     def close(self) -> None:

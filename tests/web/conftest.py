@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from playwright.sync_api import Browser, sync_playwright
 from pytest_django import DjangoDbBlocker
 
@@ -36,7 +37,9 @@ def house(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator
     """The demo data, committed for all tests of the folder; `arena`."""
     with django_db_blocker.unblock():
         call_command("seed_demo", quiet=True, yes=True)
-        yield Tenant.objects.get(slug="arena")
+        tenant = Tenant.objects.get(slug="arena")
+        connection.close()  # a test may end the server
+        yield tenant
         call_command("flush", verbosity=0, interactive=False)
 
 
