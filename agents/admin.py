@@ -6,12 +6,9 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from agents.models import Conversation, Message, PromptVersion, Replay, Run, Step
+from agents.replay.console import RunPages
+from agents.templatetags.console import dollars
 from boxoffice.tenancy.console import MachineRows, MachineWritten
-
-
-def dollars(micros: int) -> str:
-    """Millionths of a US dollar as people read them."""
-    return f"US$ {micros / 1_000_000:,.6f}"
 
 
 class MessageRows(MachineRows):
@@ -64,7 +61,7 @@ class MessageAdmin(MachineWritten):
 
 
 @admin.register(Run)
-class RunAdmin(MachineWritten):
+class RunAdmin(RunPages, MachineWritten):
     """Answers of the agent, with their steps."""
 
     deferred = ("error",)
