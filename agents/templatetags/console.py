@@ -4,10 +4,13 @@ import json
 from typing import Any
 
 from django import template
+from django.utils.translation import gettext_lazy as _
 
 from agents.models import StepKind
+from agents.replay.again import Outcome
 from agents.replay.dry import RequestReplay
 from boxoffice.common.types import JsonObject
+from tools.models import Effect
 
 register = template.Library()
 
@@ -22,6 +25,30 @@ def json_text(value: Any) -> str:
 def dollars(micros: int) -> str:
     """Millionths of a US dollar as people read them."""
     return f"US$ {micros / 1_000_000:,.6f}"
+
+
+_OUTCOMES: dict[str, Any] = {
+    Outcome.SAME_CALLS: _("the same calls"),
+    Outcome.SAME_ANSWER: _("the same answer"),
+    Outcome.OTHER_WORDS: _("an answer in other words"),
+    Outcome.OTHER_ARGUMENTS: _("the same tools with other arguments"),
+    Outcome.OTHER_CALLS: _("other calls"),
+    Outcome.ANSWERED: _("an answer instead of calls"),
+    Outcome.CALLED: _("calls instead of an answer"),
+    Outcome.CUT_SHORT: _("cut short"),
+}
+
+
+@register.filter
+def outcome(code: str) -> str:
+    """How a turn of today compares with the recorded one, in words."""
+    return str(_OUTCOMES.get(code, code))
+
+
+@register.filter
+def effect(code: str) -> str:
+    """What the guard said, in words."""
+    return str(Effect(code).label) if code else "–"
 
 
 @register.filter
