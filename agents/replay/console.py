@@ -37,9 +37,7 @@ class Row:
     seq: int
     kind: str
     at: datetime
-    after_ms: int
-    tokens: int
-    cost_micros: int
+    measured: str
     summary: str
     is_copied: bool
 
@@ -190,21 +188,28 @@ def _rows(run: Run) -> list[Row]:
     rows: list[Row] = []
     before = run.created_at
     for step in run.steps.order_by("seq"):
-        usage = step.usage or {}
         rows.append(
             Row(
                 seq=step.seq,
                 kind=str(StepKind(step.kind).label),
                 at=step.created_at,
-                after_ms=max(0, int((step.created_at - before).total_seconds() * 1000)),
-                tokens=sum(usage.values()),
-                cost_micros=step.cost_micros,
+                measured=_measured(step, before),
                 summary=_summary(step, tools)[:SUMMARY],
                 is_copied=bool(step.content.get("copied")),
             )
         )
         before = step.created_at
     return rows
+
+
+def _measured(step: Step, before: datetime) -> str:
+    """How long after the step before, and what a model step has used."""
+    after = max(0, int((step.created_at - before).total_seconds() * 1000))
+    parts = [f"+{after} ms"]
+    if step.usage:
+        parts.append(_("%(count)d tokens") % {"count": sum(step.usage.values())})
+        parts.append(f"US$ {step.cost_micros / 1_000_000:,.6f}")
+    return " · ".join(parts)
 
 
 def _summary(step: Step, tools: dict[str, str]) -> str:
