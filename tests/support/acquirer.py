@@ -5,6 +5,7 @@ reach by address: it survives them, and meets the troubles that a test wants.
         settings.PAYMENT_URL = acquirer.url
         acquirer.expect(Trouble.DROP_AFTER)          # the next movement's answer is lost
         acquirer.expect(Trouble.ERROR, on="lookup")  # the next lookup fails
+        acquirer.may_answer.clear()                  # requests wait; has_come says that one does
 """
 
 import asyncio
@@ -28,6 +29,9 @@ class Acquirer:
         self.book = MemoryBook()
         self.url = ""
         self.asked: list[str] = []
+        self.has_come = threading.Event()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
         self._troubles: dict[str, deque[Trouble | None]] = defaultdict(deque)
         self._always: dict[str, Trouble] = {}
         self._is_up = threading.Event()
@@ -63,6 +67,8 @@ class Acquirer:
         """Nothing is in the book, and nothing is wrong."""
         self.book.entries.clear()
         self.asked.clear()
+        self.has_come.clear()
+        self.may_answer.set()
         self._troubles.clear()
         self._always.clear()
 
@@ -82,6 +88,8 @@ class Acquirer:
     def _plan(self, request: web.Request) -> Trouble | None:
         kind = "lookup" if request.method == "GET" else "move"
         self.asked.append(kind)
+        self.has_come.set()
+        assert self.may_answer.wait(START_SECONDS)
         if self._troubles[kind]:
             return self._troubles[kind].popleft()
         return self._always.get(kind)

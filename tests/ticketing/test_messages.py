@@ -1,19 +1,30 @@
 """E-mail goes out once, is tried again, and gives up; tickets open and close once."""
 
 import smtplib
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 from django.core import mail
+from django.core.mail import EmailMessage
 from django.core.mail.backends.locmem import EmailBackend
+from django.db import connection
 
+from boxoffice.audit.models import AuditRecord
 from boxoffice.common import clock
 from boxoffice.common.exceptions import InvalidInput
+from boxoffice.common.transitions import transition
 from boxoffice.tenancy.scope import tenant_scope
 from boxoffice.ticketing import tasks
 from boxoffice.ticketing.models import OutboundEmail
+from boxoffice.ticketing.models.messages import EMAIL
 from boxoffice.ticketing.services import emails
-from boxoffice.ticketing.services.emails import email_deliver_due, email_queue
+from boxoffice.ticketing.services.emails import (
+    email_deliver_due,
+    email_queue,
+    email_settle,
+    emails_lose,
+)
 from boxoffice.ticketing.services.tickets import ticket_close, ticket_create
 from tests.ticketing.factory import House, make_house
 
@@ -24,6 +35,10 @@ def queue(key: str = "k", subject: str = "Oi") -> OutboundEmail:
 
 def refuse(*args: object, **kwargs: object) -> int:
     raise smtplib.SMTPDataError(452, "mailbox full")
+
+
+def timed_out(*args: object) -> bool:
+    raise TimeoutError("timed out")
 
 
 def fail(*args: object, **kwargs: object) -> int:
@@ -137,3 +152,78 @@ def test_a_ticket_opens_and_closes_once(house: House) -> None:
     assert not ticket_close(ticket=ticket)
     ticket.refresh_from_db()
     assert ticket.status == "closed"
+
+
+_take = EmailBackend.send_messages
+
+
+def hangs_up(backend: EmailBackend, messages: Sequence[EmailMessage]) -> int:
+    """The mail server has the e-mail, and the connection breaks."""
+    _take(backend, messages)
+    raise smtplib.SMTPServerDisconnected("Connection unexpectedly closed")
+
+
+def test_an_email_whose_end_nobody_saw_waits_for_a_person(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    email = queue()
+    with monkeypatch.context() as patch:
+        patch.setattr(EmailBackend, "send_messages", hangs_up)
+        assert email_deliver_due() == 0
+    email.refresh_from_db()
+    assert (email.status, email.attempts) == ("unknown", 1)
+    assert "unexpectedly closed" in email.last_error
+    OutboundEmail.objects.update(next_attempt_at=clock.now())
+    assert email_deliver_due() == 0
+    assert len(mail.outbox) == 1  # it went out, and never again by itself
+    assert email_settle(email_id=email.pk, went_out=True, actor="user:1")
+    assert not email_settle(email_id=email.pk, went_out=False, actor="user:1")
+    email.refresh_from_db()
+    assert email.status == "sent"
+    record = AuditRecord.objects.get(action="ticketing.email.settled")
+    assert record.details == {"went_out": True}
+
+
+def test_a_sender_that_is_gone_leaves_an_email_unknown_until_it_is_sent_again(
+    house: House,
+) -> None:
+    email = queue()
+    since = clock.now() - timedelta(minutes=10)
+    row = OutboundEmail.objects.filter(pk=email.pk)
+    transition(row, EMAIL, "sending", sending_since=clock.now())
+    assert emails_lose() == 0  # somebody may still be at it
+    row.update(sending_since=since)
+    assert emails_lose() == 1
+    assert row.get().status == "unknown"
+    assert email_settle(email_id=email.pk, went_out=False, actor="user:1")
+    assert email_deliver_due() == 1
+    assert len(mail.outbox) == 1
+    assert row.get().status == "sent"
+
+
+def test_a_server_that_cannot_be_reached_is_tried_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    email = queue()
+    monkeypatch.setattr(EmailBackend, "open", timed_out)
+    assert email_deliver_due() == 0
+    email.refresh_from_db()
+    assert (email.status, email.attempts) == ("queued", 1)
+    assert mail.outbox == []
+
+
+def test_no_transaction_is_open_while_the_mail_server_is_spoken_to(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def look(backend: EmailBackend, messages: Sequence[EmailMessage]) -> int:
+        seen.append(connection.in_atomic_block)
+        return len(messages)
+
+    monkeypatch.setattr(EmailBackend, "send_messages", look)
+    with tenant_scope(make_house("arena").tenant.pk):
+        queue()
+        assert email_deliver_due() == 1
+        assert OutboundEmail.objects.get().status == "sent"
+    assert seen == [False]

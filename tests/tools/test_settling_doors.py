@@ -1,0 +1,158 @@
+"""Unknown outcomes in the console and at the command line."""
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from boxoffice.acquirer.server import Trouble
+from boxoffice.audit.models import AuditRecord
+from boxoffice.tenancy.models import User
+from boxoffice.ticketing.models import Order
+from tests.support.acquirer import Acquirer
+from tests.support.cast import Cast
+from tests.tools.buying import SEATS, Buyer
+from tools.models import RemoteEffect, ToolCall
+
+LIST = "/admin/tools/remoteeffect/"
+
+
+@pytest.fixture
+def lost(arena: Cast, acquirer: Acquirer) -> ToolCall:
+    """ana's purchase, of which nobody knows; no scope is open."""
+    with arena.scope():
+        acquirer.expect(Trouble.DROP_AFTER)
+        acquirer.always(Trouble.ERROR, on="lookup")
+        buyer = Buyer(house=arena, seats=iter(SEATS), acquirer=acquirer)
+        call = buyer.finish(buyer.begun("place_order"))
+    acquirer.always(None, on="lookup")
+    assert call.state == "unknown"
+    return call
+
+
+def console(name: str) -> Client:
+    """Somebody at the console."""
+    User.objects.filter(username=name).update(is_staff=True)
+    client = Client()
+    client.force_login(User.objects.get(username=name))
+    return client
+
+
+def act(client: Client, action: str, effect: RemoteEffect, **more: str) -> Any:
+    """Choose the effect in the list, and an action."""
+    return client.post(LIST, {"action": action, ACTION_CHECKBOX_NAME: str(effect.pk), **more})
+
+
+def state(cast: Cast, call: ToolCall) -> tuple[str, str]:
+    """Of the call and of its order."""
+    with cast.scope():
+        return ToolCall.objects.get(pk=call.pk).state, Order.objects.get().status
+
+
+def test_the_console_shows_all_that_is_needed_to_decide(arena: Cast, lost: ToolCall) -> None:
+    client = console("ada")
+    effect = lost.remote_effect
+    shown = client.get(f"{LIST}?call__state__exact=unknown").content.decode()
+    assert "place_order" in shown
+    assert "provider said 500" in shown
+    page = client.get(f"{LIST}{effect.pk}/change/").content.decode()
+    for needed in (lost.idempotency_key, lost.arguments["hold_id"], "127.0.0.1", "amount_minor"):
+        assert needed in page, needed
+
+
+@pytest.mark.parametrize(
+    ("action", "ends"),
+    [("happened", ("succeeded", "paid")), ("did_not_happen", ("failed", "cancelled"))],
+)
+def test_the_console_asks_for_a_note_and_settles_once(
+    arena: Cast, lost: ToolCall, action: str, ends: tuple[str, str]
+) -> None:
+    client = console("ada")
+    asked = act(client, action, lost.remote_effect)
+    assert asked.status_code == 200
+    assert 'name="note"' in asked.content.decode()
+    assert lost.idempotency_key in asked.content.decode()
+    assert state(arena, lost) == ("unknown", "pending")
+    assert act(client, action, lost.remote_effect, note="x").status_code == 302
+    assert state(arena, lost) == ("unknown", "pending")
+    assert act(client, action, lost.remote_effect, note="no extrato").status_code == 302
+    assert state(arena, lost) == ends
+    other = {"happened": "did_not_happen", "did_not_happen": "happened"}[action]
+    act(client, other, lost.remote_effect, note="mas não")
+    assert state(arena, lost) == ends
+    with arena.scope():
+        records = AuditRecord.objects.filter(action="tools.call.settled")
+        assert [one.details["note"] for one in records] == ["no extrato"]
+
+
+def test_the_console_looks_it_up_again(arena: Cast, lost: ToolCall) -> None:
+    act(console("ada"), "look_up", lost.remote_effect)
+    assert state(arena, lost) == ("succeeded", "paid")
+
+
+def test_nobody_settles_for_another_house(arena: Cast, teatro: Cast, lost: ToolCall) -> None:
+    for name in ("rita", "ana", "teo"):
+        act(console(name), "happened", lost.remote_effect, note="sei disso")
+        assert state(arena, lost) == ("unknown", "pending")
+
+
+def run(*args: str) -> tuple[int, Any]:
+    """Exit code and JSON of the command."""
+    out = StringIO()
+    try:
+        call_command("unknown_calls", *args, "--json", stdout=out)
+    except SystemExit as end:
+        return int(end.code or 0), json.loads(out.getvalue())
+    except CommandError as error:
+        return error.returncode, str(error)
+    return 0, json.loads(out.getvalue())
+
+
+def test_the_command_lists_and_settles(arena: Cast, lost: ToolCall) -> None:
+    code, rows = run("list", "--tenant", "arena")
+    assert (code, [row["call"] for row in rows]) == (0, [str(lost.pk)])
+    assert rows[0]["key"] == lost.idempotency_key
+    assert rows[0]["last_heard"]["found"] == "lost"
+    settle = ("settle", str(lost.pk), "--tenant", "arena", "--happened", "--note", "no extrato")
+    code, rows = run(*settle, "--dry-run")
+    assert (code, rows[0]["would_be"]) == (0, "succeeded")
+    assert run(*settle)[0] == 2  # no terminal, and not --yes
+    assert state(arena, lost) == ("unknown", "pending")
+    code, rows = run(*settle, "--yes")
+    assert (code, rows[0]["state"]) == (0, "succeeded")
+    assert state(arena, lost) == ("succeeded", "paid")
+    assert run(*settle, "--yes")[0] == 0  # the same again is no error
+    otherwise = [word.replace("--happened", "--did-not-happen") for word in settle]
+    assert run(*otherwise, "--yes")[0] == 4
+    assert run("list", "--tenant", "arena") == (0, [])
+    with arena.scope():
+        assert AuditRecord.objects.get(action="tools.call.settled").actor == "system:operator"
+
+
+def test_the_command_looks_up(arena: Cast, lost: ToolCall, acquirer: Acquirer) -> None:
+    look_up = ("look-up", str(lost.pk), "--tenant", "arena")
+    acquirer.always(Trouble.ERROR, on="lookup")
+    assert run(*look_up)[0] == 5
+    acquirer.always(None, on="lookup")
+    assert run(*look_up)[0] == 0
+    assert state(arena, lost) == ("succeeded", "paid")
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (("list", "--tenant", "nowhere"), 3),
+        (("list", "x", "--tenant", "arena"), 2),
+        (("settle", "--tenant", "arena", "--happened", "--yes"), 2),
+        (("settle", "no-id", "--tenant", "arena", "--happened", "--yes"), 2),
+        (("settle", "01a22d06-0000-7000-8000-000000000000", "--tenant", "arena", "--yes"), 2),
+        (("look-up", "01a22d06-0000-7000-8000-000000000000", "--tenant", "arena"), 3),
+    ],
+    ids=["tenant", "surplus", "none", "no id", "no verdict", "absent"],
+)
+def test_the_command_says_what_is_wrong(arena: Cast, args: tuple[str, ...], code: int) -> None:
+    assert run(*args)[0] == code
