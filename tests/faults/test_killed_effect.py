@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from agents.models import Message, Run, RunState, Speaker
-from agents.services import run_cancel
 from approvals import services as approvals
 from approvals.models import ApprovalRequest
 from boxoffice.acquirer.server import Trouble
-from boxoffice.common import clock
 from boxoffice.ticketing.models import Order, Refund
 from tests.faults.scenarios import Floor
 from tests.faults.walk import asks_what_it_is_told
@@ -26,15 +24,22 @@ RECOVERS_SECONDS = 10
 TOOLS = ["place_order", "refund_order"]
 # Where the worker dies, and what its request met before.
 DEATHS: list[tuple[str, Trouble | None]] = [
+    ("effect_sent", None),
+    ("effect_looked_up", Trouble.ERROR),
+    ("effect_end_open", None),
+]
+MORE_DEATHS: list[tuple[str, Trouble | None]] = [
     ("call_committed", None),
     ("effect_begun", None),
-    ("effect_sent", None),
     ("effect_sent", Trouble.DROP),
     ("effect_sent", Trouble.DROP_AFTER),
-    ("effect_looked_up", Trouble.ERROR),
     ("effect_looked_up", Trouble.ERROR_AFTER),
-    ("effect_end_open", None),
     ("effect_end_committed", None),
+]
+CASES = [
+    *(pytest.param("place_order", *death) for death in DEATHS),
+    *(pytest.param("refund_order", *death, marks=pytest.mark.long) for death in DEATHS),
+    *(pytest.param(t, *death, marks=pytest.mark.long) for t in TOOLS for death in MORE_DEATHS),
 ]
 
 
@@ -147,8 +152,7 @@ def done_once(house: Cast, acquirer: Acquirer, run: Run) -> None:
         assert not RemoteEffect.objects.filter(call=call, to_tell=True).exists()
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-@pytest.mark.parametrize(("point", "trouble"), DEATHS)
+@pytest.mark.parametrize(("tool", "point", "trouble"), CASES)
 def test_the_money_moves_once_wherever_a_worker_dies(
     floor: Floor,
     stack: Stack,
@@ -165,33 +169,4 @@ def test_the_money_moves_once_wherever_a_worker_dies(
     until(floor.cast, run, RunState.SUCCEEDED)
     assert not crash_file.exists(), f"{point} was not reached"
     done_once(floor.cast, acquirer, run)
-    revive(stack)
-
-
-@pytest.mark.parametrize("point", ["effect_begun", "effect_sent"])
-def test_the_sweep_finishes_what_a_stopped_run_had_begun(
-    floor: Floor, stack: Stack, acquirer: Acquirer, crash_file: Path, point: str
-) -> None:
-    """The fan stops the run after its worker has died, before anybody else takes it up."""
-    house = floor.cast
-    run = asked_for(floor, acquirer, "place_order")
-    crash_file.write_text(point)
-    agree(house, run)
-    deadline = time.monotonic() + RECOVERS_SECONDS
-    while crash_file.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    with house.scope():
-        run_cancel(principal=house.principal("ana"), run_id=run.pk)
-    until(house, run, *(RunState.CANCELLED, RunState.SUCCEEDED))
-    with house.scope():
-        RemoteEffect.objects.filter(call__run_ref=run.pk).update(due_at=clock.now())
-        deadline = time.monotonic() + RECOVERS_SECONDS + 10
-        while not (said := list(run.conversation.messages.filter(speaker="human"))):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        (call,) = ToolCall.objects.filter(run_ref=run.pk)
-        assert call.state == "succeeded"
-        assert [m.key for m in acquirer.moved].count(call.idempotency_key) == 1
-        assert len(said) == 1
     revive(stack)

@@ -188,7 +188,7 @@ def test_a_release_records_all_migrations(tmp_path: Path, monkeypatch: pytest.Mo
     assert upgrades.check() == []
 
 
-OWN = ("agents", "approvals", "audit", "billing", "tenancy", "ticketing", "tools")
+OWN = ("acquirer", "agents", "approvals", "audit", "billing", "tenancy", "ticketing", "tools")
 
 
 @pytest.mark.django_db

@@ -10,6 +10,7 @@ ON CONFLICT DO NOTHING
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ticketing", "0004_email_being_sent"), ("acquirer", "0001_initial")]
+    dependencies = [("ticketing", "0005_email_being_sent"), ("acquirer", "0001_initial")]
+    reviewed = {"sql": "It reads payments, and writes to a table that only new code knows."}
 
     operations = [migrations.RunSQL(FORWARD, migrations.RunSQL.noop)]
