@@ -66,6 +66,10 @@ class Acquirer:
     def forget(self) -> None:
         """Nothing is in the book, and nothing is wrong."""
         self.book.entries.clear()
+        self.forget_troubles()
+
+    def forget_troubles(self) -> None:
+        """Nothing is wrong from now on."""
         self.asked.clear()
         self.has_come.clear()
         self.may_answer.set()

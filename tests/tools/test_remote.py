@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from agents import recovery
 from agents.models import Conversation
@@ -420,3 +422,49 @@ def test_a_tool_that_no_longer_exists_is_for_a_person(
     assert (call.state, acquirer.asked) == ("unknown", [])
     with pytest.raises(settling.Conflict):
         settling.call_look_up(call_id=call.pk, by=buyer.house.principal("ada"))
+
+
+TROUBLES = st.lists(
+    st.sampled_from(
+        [
+            None,
+            Trouble.DECLINE,
+            Trouble.ERROR,
+            Trouble.ERROR_AFTER,
+            Trouble.DROP,
+            Trouble.DROP_AFTER,
+            Trouble.BUSY,
+        ]
+    ),
+    max_size=4,
+)
+DEAF = st.lists(st.sampled_from([None, Trouble.ERROR, Trouble.DROP]), max_size=4)
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(moves=TROUBLES, lookups=DEAF, deaths=st.integers(0, 2))
+def test_whatever_happens_the_rows_say_what_the_provider_did(
+    buyer: Buyer, moves: list[Trouble | None], lookups: list[Trouble | None], deaths: int
+) -> None:
+    """Any order of troubles and deaths: at most once, and nothing claims to know what it cannot."""
+    buyer.acquirer.forget()
+    buyer.acquirer.expect(*moves)
+    buyer.acquirer.expect(*lookups, on="lookup")
+    report = buyer.begun("place_order")
+    for _ in range(deaths):  # each asks, and dies before it has written anything down
+        ask(sending_in(report))
+        report = buyer.again(report.call.pk)
+    call = buyer.finish(report)
+    moved = [m.key for m in buyer.acquirer.moved]
+    assert moved.count(call.idempotency_key) == len(moved) <= 1
+    ends = {"succeeded": (DONE, [1]), "failed": (OFF, [0]), "unknown": (OPEN, [0, 1])}
+    rows, counts = ends[call.state]
+    assert business(call) == rows["place_order"]
+    assert len(moved) in counts
+    buyer.acquirer.forget_troubles()
+    if call.state == "unknown" and moved:
+        ada = buyer.house.principal("ada")
+        assert settling.call_look_up(call_id=call.pk, by=ada).state == "succeeded"
+        assert business(call) == DONE["place_order"]
