@@ -197,3 +197,77 @@ class Decision(TenantModel):
 
     def __str__(self) -> str:
         return f"{self.verb} {self.request_id}"
+
+
+class PolicyState(models.TextChoices):
+    """Where a version of the rules stands."""
+
+    DRAFT = "draft", _("draft")
+    SHADOW = "shadow", _("in shadow")
+    ACTIVE = "active", _("in force")
+    RETIRED = "retired", _("retired")
+
+
+POLICY_STATES = machine(
+    "state",
+    {
+        PolicyState.DRAFT: {PolicyState.SHADOW, PolicyState.ACTIVE, PolicyState.RETIRED},
+        PolicyState.SHADOW: {PolicyState.ACTIVE, PolicyState.RETIRED},
+        PolicyState.ACTIVE: {PolicyState.RETIRED},
+        PolicyState.RETIRED: set(),
+    },
+)
+
+
+class PolicyVersion(TenantModel):
+    """The rules of a tenant, all of them, as one version. Only a draft changes.
+
+    ``source`` is the YAML as its author wrote it, ``rules`` what was read from it.
+    """
+
+    number = models.PositiveIntegerField(_("number"))
+    state = models.CharField(
+        _("state"), max_length=8, choices=PolicyState, default=PolicyState.DRAFT
+    )
+    source = models.TextField(_("rules"), blank=True)
+    rules = models.JSONField(_("rules, as they are read"), default=list)
+    note = models.CharField(_("note"), max_length=500, blank=True, default="")
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("author"),
+    )
+    copied_from = models.PositiveIntegerField(_("copy of"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created at"), auto_now_add=True)
+    changed_at = models.DateTimeField(_("changed at"), auto_now=True)
+    shadowed_at = models.DateTimeField(_("in shadow since"), null=True, blank=True)
+    activated_at = models.DateTimeField(_("in force since"), null=True, blank=True)
+    retired_at = models.DateTimeField(_("retired at"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("policy version")
+        verbose_name_plural = _("policy versions")
+        ordering = ["-number"]
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "number"], name="policy_number_once"),
+            models.UniqueConstraint(
+                fields=["tenant"], condition=Q(state="active"), name="policy_one_active"
+            ),
+            models.UniqueConstraint(
+                fields=["tenant"], condition=Q(state="shadow"), name="policy_one_shadow"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=PolicyState.values), name="policy_state_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.label
+
+    @property
+    def label(self) -> str:
+        """What verdicts store."""
+        return f"policy:{self.number}"

@@ -89,7 +89,7 @@ def _run(call: ToolCall, caller: Caller, grant: Grant, started: float) -> CallRe
         return CallReport(call=call, outcome=Outcome.DONE)
     if call.state == CallState.GATED:
         return _after_gate(call, caller, grant, started)
-    verdict = _verdict(call, call.arguments, grant)
+    verdict = _verdict(call, call.arguments, grant, caller)
     if verdict.effect is Effect.DENY:
         return _refuse(call, verdict, started)
     if verdict.effect in (Effect.CONFIRM, Effect.APPROVE):
@@ -105,7 +105,7 @@ def calls_gate(*, call_ids: Iterable[UUID], caller: Caller, reason: str) -> list
     grant = grant_of(caller)
     gated = []
     for call in ToolCall.objects.select_for_update().filter(pk__in=list(call_ids)).order_by("id"):
-        verdict = _verdict(call, call.arguments, grant)
+        verdict = _verdict(call, call.arguments, grant, caller)
         asks = verdict.effect in (Effect.CONFIRM, Effect.APPROVE)
         if call.state == CallState.PROPOSED and asks and _gate(call, verdict, caller, reason):
             gated.append(call)
@@ -123,9 +123,7 @@ def _gate(call: ToolCall, verdict: Verdict, caller: Caller, reason: str) -> bool
         call,
         CallState.GATED,
         approval_id=request.pk,
-        verdict=verdict.effect,
-        reason_code=verdict.code,
-        policy_version=verdict.policy_version,
+        **verdict.columns,
     )
     call.approval = request
     return True
@@ -140,7 +138,7 @@ def _after_gate(call: ToolCall, caller: Caller, grant: Grant, started: float) ->
         gates.give_back(call, caller)
         return finish(call, CallState.DENIED, started, error=gates.refusal(request))
     edited = request.edited_arguments
-    verdict = _verdict(call, call.arguments if edited is None else edited, grant)
+    verdict = _verdict(call, call.arguments if edited is None else edited, grant, caller)
     if verdict.effect is Effect.DENY:
         approvals.settle(request_id=request.pk, outcome="failed", detail=verdict.error)
         return _refuse(call, verdict, started)
@@ -151,8 +149,8 @@ def _after_gate(call: ToolCall, caller: Caller, grant: Grant, started: float) ->
     return _execute(call, verdict, caller, started)
 
 
-def _verdict(call: ToolCall, arguments: Any, grant: Grant) -> Verdict:
-    return guard.check_call(call=call, arguments=arguments, grant=grant)
+def _verdict(call: ToolCall, arguments: Any, grant: Grant, caller: Caller) -> Verdict:
+    return guard.check_call(call=call, arguments=arguments, grant=grant, caller=caller)
 
 
 def _refuse(call: ToolCall, verdict: Verdict, started: float) -> CallReport:
@@ -161,9 +159,7 @@ def _refuse(call: ToolCall, verdict: Verdict, started: float) -> CallReport:
         CallState.DENIED,
         started,
         error=verdict.error,
-        verdict=Effect.DENY,
-        reason_code=verdict.code,
-        policy_version=verdict.policy_version,
+        **verdict.columns,
     )
 
 
@@ -171,8 +167,8 @@ def _execute(call: ToolCall, verdict: Verdict, caller: Caller, started: float) -
     spec, arguments = verdict.parts()
     call.attempts += 1
     if not call.verdict:
-        call.verdict, call.reason_code = verdict.effect, verdict.code
-        call.policy_version = verdict.policy_version
+        for name, value in verdict.columns.items():
+            setattr(call, name, value)
     context = context_of(call, caller)
     if spec.remote is not None:
         return _begin(call, spec, spec.remote, arguments, caller, started)
@@ -199,9 +195,7 @@ def _begin(
         call,
         CallState.RUNNING,
         attempts=call.attempts,
-        verdict=call.verdict,
-        reason_code=call.reason_code,
-        policy_version=call.policy_version,
+        **call.judged,
     )
     RemoteEffect.objects.create(
         tenant_id=call.tenant_id,

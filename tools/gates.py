@@ -9,7 +9,7 @@ import logging
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import transaction
 
 from approvals import services as approvals
 from approvals.models import ApprovalRequest
@@ -20,15 +20,10 @@ from tools.effects import context_of
 from tools.guard import Verdict
 from tools.models import Effect, ToolCall
 from tools.permissions import Caller
-from tools.spec import ToolContext, ToolInput, ToolSpec
+from tools.previews import preview_of
+from tools.spec import ToolInput, ToolSpec
 
 logger = logging.getLogger(__name__)
-
-
-class PreviewFailed(BoxOfficeError):
-    """A tool cannot say what a call would change."""
-
-    code = "preview_failed"
 
 
 _GATES = {Effect.CONFIRM: "fan", Effect.APPROVE: "reviewer"}
@@ -41,7 +36,7 @@ def ask(*, call: ToolCall, verdict: Verdict, caller: Caller, reason: str) -> App
     """
     spec, arguments = verdict.parts()
     context = context_of(call, caller)
-    preview = _preview(spec, context, arguments)
+    preview = preview_of(spec, context, arguments)
     is_fan = verdict.effect is Effect.CONFIRM
     request = approvals.request_create(
         action=spec.name,
@@ -58,25 +53,13 @@ def ask(*, call: ToolCall, verdict: Verdict, caller: Caller, reason: str) -> App
             "origin": call.origin,
         },
         risk=spec.risk.value,
-        rule=f"{verdict.policy_version}/{verdict.code}",
+        rule=f"{verdict.policy_version}/{verdict.rule or verdict.code}",
+        quorum=verdict.reviewers,
         seconds=settings.FAN_CONFIRM_SECONDS if is_fan else settings.APPROVAL_SECONDS,
     )
     if spec.on_gated is not None:
         spec.on_gated(context, arguments, request.expires_at)
     return request
-
-
-def _preview(spec: ToolSpec, context: ToolContext, arguments: ToolInput) -> JsonObject | None:
-    if spec.preview is None:
-        return None
-    try:
-        with transaction.atomic():
-            return spec.preview(context, arguments)
-    except (BoxOfficeError, DatabaseError):
-        raise
-    except Exception as error:
-        logger.exception("preview of %s failed", spec.name)
-        raise PreviewFailed("What this would change cannot be shown; nobody is asked.") from error
 
 
 def binding_hash(spec: ToolSpec, arguments: ToolInput, preview: JsonObject | None) -> str:
@@ -91,7 +74,7 @@ def what_moved(
     """The error if what was approved is no longer what would be done; fails closed."""
     spec, arguments = verdict.parts()
     try:
-        preview = _preview(spec, context_of(call, caller), arguments)
+        preview = preview_of(spec, context_of(call, caller), arguments)
     except BoxOfficeError as error:
         moved: JsonObject = error.as_data()["error"]
         return moved
@@ -111,8 +94,10 @@ def what_moved(
 
 
 def _is_enough(verdict: Verdict, request: ApprovalRequest) -> bool:
-    """A fan's word does not do where a reviewer's is needed by now."""
-    return verdict.effect is not Effect.APPROVE or request.gate == "reviewer"
+    """A fan's word does not do where a reviewer's is needed by now, nor one where two are."""
+    if verdict.effect is not Effect.APPROVE:
+        return True
+    return request.gate == "reviewer" and request.quorum >= verdict.reviewers
 
 
 def _as_json(value: Any) -> str:

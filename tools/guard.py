@@ -5,19 +5,35 @@ after every wait.
 """
 
 import json
+import logging
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
+from django.db import DatabaseError
 from pydantic import ValidationError
 
+from approvals.policies.current import policy_of
+from approvals.policies.rules import BUILT_IN, Effect, Facts, Ruling, decide
 from boxoffice.common.types import JsonObject
 from tools import registry
-from tools.effects import UNREADABLE
-from tools.models import Effect, ToolCall
-from tools.permissions import Grant, is_granted
-from tools.spec import Gate, Risk, ToolInput, ToolSpec
+from tools.effects import UNREADABLE, context_of
+from tools.facts import facts_of, seen_of
+from tools.models import ToolCall
+from tools.permissions import Caller, Grant, is_granted
+from tools.previews import preview_of
+from tools.spec import ToolContext, ToolInput, ToolSpec
 
-POLICY_VERSION = "built-in:1"
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shadow:
+    """What the version in shadow would have said."""
+
+    version: str
+    effect: Effect
+    rule: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +46,30 @@ class Verdict:
     hint: str = ""
     spec: ToolSpec | None = None
     arguments: ToolInput | None = None
-    policy_version: str = POLICY_VERSION
+    policy_version: str = BUILT_IN
+    rule: str = ""
+    reviewers: int = 1
+    shadow: Shadow | None = None
+    seen: JsonObject | None = None
+
+    @property
+    def columns(self) -> JsonObject:
+        """The verdict as the ledger keeps it."""
+        columns: JsonObject = {
+            "verdict": self.effect,
+            "reason_code": self.code,
+            "policy_version": self.policy_version,
+            "policy_rule": self.rule,
+        }
+        if self.seen is not None:
+            columns["seen"] = self.seen
+        if self.shadow is not None:
+            columns |= {
+                "shadow_version": self.shadow.version,
+                "shadow_verdict": self.shadow.effect,
+                "shadow_rule": self.shadow.rule,
+            }
+        return columns
 
     @property
     def error(self) -> JsonObject:
@@ -53,8 +92,13 @@ class ArgumentsInvalid(ValueError):
     """The arguments do not fit the tool's schema; the text names field and bound."""
 
 
-def check(*, tool: str, arguments: Any, grant: Grant) -> Verdict:
-    """The verdict on one call of ``tool`` with the model's raw ``arguments``."""
+def check(
+    *, tool: str, arguments: Any, grant: Grant, caller: Caller, context: ToolContext
+) -> Verdict:
+    """The verdict on one call of ``tool`` with the model's raw ``arguments``.
+
+    ``context`` is what the tool would be run with; rules may ask for its preview.
+    """
     spec = registry.find(tool)
     if spec is None or (not is_granted(spec, grant) and not _may_know(spec, grant)):
         return _deny(
@@ -68,10 +112,10 @@ def check(*, tool: str, arguments: Any, grant: Grant) -> Verdict:
         return _deny("invalid_arguments", str(error), "Correct the arguments and call again.")
     if not is_granted(spec, grant):
         return _not_granted(spec, grant)
-    return _policy(spec, parsed, grant)
+    return _policy(spec, parsed, grant, caller, context)
 
 
-def check_call(*, call: ToolCall, arguments: Any, grant: Grant) -> Verdict:
+def check_call(*, call: ToolCall, arguments: Any, grant: Grant, caller: Caller) -> Verdict:
     """The verdict on a call of the ledger, with its own arguments or edited ones."""
     if isinstance(arguments, dict) and UNREADABLE in arguments:
         return _deny(
@@ -79,7 +123,10 @@ def check_call(*, call: ToolCall, arguments: Any, grant: Grant) -> Verdict:
             "The arguments could not be read as JSON, or are too long.",
             "Send the arguments as one JSON object.",
         )
-    return check(tool=call.tool, arguments=arguments, grant=grant)
+    context = context_of(call, caller)
+    return check(
+        tool=call.tool, arguments=arguments, grant=grant, caller=caller, context=context
+    )
 
 
 def _may_know(spec: ToolSpec, grant: Grant) -> bool:
@@ -101,23 +148,58 @@ def _not_granted(spec: ToolSpec, grant: Grant) -> Verdict:
     )
 
 
-def _policy(spec: ToolSpec, parsed: ToolInput, grant: Grant) -> Verdict:
-    gate = spec.gate
-    if spec.risk is Risk.DESTRUCTIVE and gate is Gate.NONE:
-        gate = Gate.REVIEWER
-    if gate is Gate.REVIEWER and not grant.can_approve_human:
-        return _deny(
-            "needs_human",
-            f"{spec.name} needs a person's approval, which this fan's plan does not include.",
-            "Hand the conversation over to a person of the box office.",
-        )
-    effects = {
-        Gate.NONE: (Effect.ALLOW, "allowed"),
-        Gate.FAN: (Effect.CONFIRM, "risk_confirm"),
-        Gate.REVIEWER: (Effect.APPROVE, "risk_approve"),
+def _policy(
+    spec: ToolSpec, parsed: ToolInput, grant: Grant, caller: Caller, context: ToolContext
+) -> Verdict:
+    call = facts_of(spec, parsed, grant, caller, lambda: preview_of(spec, context, parsed))
+    policy = policy_of(grant.policy) if grant.policy is not None else None
+    ruling = decide(policy, call)
+    is_denied = ruling.effect is Effect.DENY
+    return Verdict(
+        effect=ruling.effect,
+        code=ruling.code,
+        spec=None if is_denied else spec,
+        arguments=None if is_denied else parsed,
+        policy_version=policy.label if policy is not None else BUILT_IN,
+        rule=ruling.rule,
+        reviewers=ruling.reviewers,
+        shadow=_shadow(grant.shadow, call) if grant.shadow is not None else None,
+        seen=seen_of(grant, caller),
+        **(_refusal(spec, ruling) if is_denied else {}),
+    )
+
+
+def _shadow(version_id: UUID, call: Facts) -> Shadow | None:
+    """The version in shadow over the same facts; nothing that happens to it is the call's."""
+    try:
+        policy = policy_of(version_id)
+        ruling = decide(policy, call)
+    except DatabaseError:
+        raise  # the transaction is the call's own
+    except Exception:
+        logger.exception("the rules in shadow have failed")
+        return None
+    return Shadow(version=policy.label, effect=ruling.effect, rule=ruling.rule)
+
+
+def _refusal(spec: ToolSpec, ruling: Ruling) -> dict[str, str]:
+    """What the model is told; a rule's own message comes first."""
+    if ruling.code == "policy_deny":
+        message = ruling.message or f"{spec.name} is not allowed here with these arguments."
+        return {
+            "message": message,
+            "hint": "Say so, with the reason; do not try to get around it.",
+        }
+    if ruling.code == "sign_in_required":
+        return {
+            "message": f"{spec.name} has to be confirmed by a fan who has signed in.",
+            "hint": "Ask the fan to sign in first.",
+        }
+    return {
+        "message": f"{spec.name} needs a person's approval, "
+        "which this fan's plan does not include.",
+        "hint": "Hand the conversation over to a person of the box office.",
     }
-    effect, code = effects[gate]
-    return Verdict(effect=effect, code=code, spec=spec, arguments=parsed)
 
 
 def parse(spec: ToolSpec, arguments: Any) -> ToolInput:

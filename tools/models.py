@@ -6,8 +6,12 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from approvals.models import ApprovalRequest
+from approvals.policies.rules import Effect
 from boxoffice.common.transitions import machine
+from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.models import TenantModel
+
+__all__ = ["CALL_MACHINE", "CallState", "Effect", "RemoteEffect", "ToolCall"]
 
 
 class CallState(models.TextChoices):
@@ -50,13 +54,16 @@ CALL_MACHINE = machine(
 )
 
 
-class Effect(models.TextChoices):
-    """What the guard said of a call."""
-
-    ALLOW = "allow", _("allow")
-    CONFIRM = "confirm", _("confirm by the fan")
-    APPROVE = "approve", _("approve by a reviewer")
-    DENY = "deny", _("deny")
+VERDICT_COLUMNS = (
+    "verdict",
+    "reason_code",
+    "policy_version",
+    "policy_rule",
+    "shadow_version",
+    "shadow_verdict",
+    "shadow_rule",
+    "seen",
+)
 
 
 class ToolCall(TenantModel):
@@ -81,6 +88,19 @@ class ToolCall(TenantModel):
     verdict = models.CharField(_("verdict"), max_length=8, choices=Effect, blank=True, default="")
     reason_code = models.CharField(_("reason code"), max_length=64, blank=True, default="")
     policy_version = models.CharField(_("policy version"), max_length=32, blank=True, default="")
+    policy_rule = models.CharField(_("rule"), max_length=80, blank=True, default="", db_default="")
+    # What a version in shadow would have said; it has no effect.
+    shadow_version = models.CharField(
+        _("version in shadow"), max_length=32, blank=True, default="", db_default=""
+    )
+    shadow_verdict = models.CharField(
+        _("verdict in shadow"), max_length=8, choices=Effect, blank=True, default="", db_default=""
+    )
+    shadow_rule = models.CharField(
+        _("rule in shadow"), max_length=80, blank=True, default="", db_default=""
+    )
+    # Whom the rules saw: tier, role, and the like. For trying other rules on the same calls.
+    seen = models.JSONField(_("seen by the rules"), null=True, blank=True)
     approval = models.ForeignKey(
         ApprovalRequest, on_delete=models.PROTECT, null=True, related_name="+"
     )
@@ -108,6 +128,10 @@ class ToolCall(TenantModel):
                 condition=Q(verdict__in=["", *Effect.values]), name="toolcall_verdict_known"
             ),
             models.CheckConstraint(
+                condition=Q(shadow_verdict__in=["", *Effect.values]),
+                name="toolcall_shadow_verdict_known",
+            ),
+            models.CheckConstraint(
                 condition=~Q(state="gated") | Q(approval__isnull=False),
                 name="toolcall_gated_has_approval",
             ),
@@ -115,11 +139,20 @@ class ToolCall(TenantModel):
         indexes = [
             models.Index(fields=["tenant", "run_ref", "id"], name="toolcall_tenant_run"),
             models.Index(fields=["tenant", "tool", "-id"], name="toolcall_tenant_tool"),
+            models.Index(
+                fields=["tenant", "shadow_version", "-id"],
+                condition=~Q(shadow_version=""),
+                name="toolcall_in_shadow",
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.tool} ({self.state})"
 
+    @property
+    def judged(self) -> JsonObject:
+        """What the guard has said, by column."""
+        return {name: getattr(self, name) for name in VERDICT_COLUMNS}
 
 class RemoteEffect(TenantModel):
     """What another party was asked for on behalf of a call; the call's state says how it stands.

@@ -122,9 +122,7 @@ def over(call: ToolCall, state: CallState, started: float, **changes: Any) -> Ca
         state,
         started,
         attempts=call.attempts,
-        verdict=call.verdict,
-        reason_code=call.reason_code,
-        policy_version=call.policy_version,
+        **call.judged,
         **changes,
     )
     # An approval whose outcome was unknown stays so: what was found later is in the ledger.

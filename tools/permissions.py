@@ -17,15 +17,21 @@ class Caller:
     user_id: int | None
     time_zone: str
     language: str
+    is_tainted: bool = False  # text from outside has been read in the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The caller's standing at this moment."""
+    """The caller's standing at this moment, and the versions of rules in force and in shadow."""
 
     role: str
     tools: frozenset[str]
     can_approve_human: bool
+    tier: str = ""
+    tenant: str = ""
+    days_here: int = 0
+    policy: UUID | None = None
+    shadow: UUID | None = None
 
     @property
     def is_anonymous(self) -> bool:
@@ -36,15 +42,25 @@ class Grant:
 NO_GRANT = Grant(role="none", tools=frozenset(), can_approve_human=False)
 
 
-_OF_MEMBER = """
-SELECT m.role, t.tools, t.can_approve_human FROM tenancy_membership m
+# The versions of rules come along: nothing else is asked before a call. (What is joined in are
+# constants of this module.)
+_VERSION = """(
+  SELECT p.id FROM approvals_policyversion p WHERE p.tenant_id = t.tenant_id AND p.state = '{}'
+)"""
+_STANDING = f"""t.tools, t.can_approve_human, t.slug, n.slug,
+  {_VERSION.format("active")}, {_VERSION.format("shadow")}"""
+_OF_MEMBER = f"""
+SELECT m.role, extract(day FROM now() - m.created_at)::int, {_STANDING}
+FROM tenancy_membership m
 JOIN tenancy_tier t ON t.id = m.tier_id JOIN tenancy_user u ON u.id = m.user_id
+JOIN tenancy_tenant n ON n.id = m.tenant_id
 WHERE m.tenant_id = %s AND m.user_id = %s AND m.is_active AND u.is_active LIMIT 1
-"""
-_OF_VISITOR = """
-SELECT %s, tools, can_approve_human FROM tenancy_tier
-WHERE tenant_id = %s AND is_anonymous LIMIT 1
-"""
+"""  # noqa: S608
+_OF_VISITOR = f"""
+SELECT %s, 0, {_STANDING}
+FROM tenancy_tier t JOIN tenancy_tenant n ON n.id = t.tenant_id
+WHERE t.tenant_id = %s AND t.is_anonymous LIMIT 1
+"""  # noqa: S608
 
 
 def grant_of(caller: Caller) -> Grant:
@@ -64,8 +80,17 @@ def grant_ask(batch: Batch, caller: Caller) -> None:
 
 def grant_read(answer: Answer) -> Grant:
     """The grant that a batch has answered with."""
-    for role, tools, can_approve_human in answer.rows:
-        return Grant(role=role, tools=frozenset(tools), can_approve_human=can_approve_human)
+    for role, days_here, tools, can_approve_human, tier, tenant, policy, shadow in answer.rows:
+        return Grant(
+            role=role,
+            tools=frozenset(tools),
+            can_approve_human=can_approve_human,
+            tier=tier,
+            tenant=tenant,
+            days_here=days_here,
+            policy=policy,
+            shadow=shadow,
+        )
     return NO_GRANT
 
 

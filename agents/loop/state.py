@@ -89,11 +89,15 @@ def state_load(*, lease: Lease) -> RunState:
     first.select(Message, humans, about)
     setting, found_runs, found_humans = first.send()
     ((user_id, language, tenant_name, time_zone, max_day_cost),) = setting.rows
-    caller = Caller(
-        tenant_id=lease.tenant_id, user_id=user_id, time_zone=time_zone, language=language
-    )
     runs = list(reversed(loaded(Run, found_runs)))
     run = runs[-1]
+    caller = Caller(
+        tenant_id=lease.tenant_id,
+        user_id=user_id,
+        time_zone=time_zone,
+        language=language,
+        is_tainted=run.is_tainted,
+    )
     second = Batch()
     spent_today_ask(second, tenant_id=lease.tenant_id, time_zone=time_zone, user_id=user_id)
     grant_ask(second, caller)

@@ -1,7 +1,7 @@
 """What is no longer as it was when a run was recorded: said, never guessed over."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext as _
 
@@ -150,7 +150,9 @@ def verdict_today(call: ToolCall, today: Today) -> Verdict:
     request = call.approval
     edited = request.edited_arguments if request is not None else None
     arguments = call.arguments if edited is None else edited
-    return guard.check_call(call=call, arguments=arguments, grant=today.grant)
+    was_tainted = bool((call.seen or {}).get("is_tainted"))
+    caller = replace(today.caller, is_tainted=was_tainted)
+    return guard.check_call(call=call, arguments=arguments, grant=today.grant, caller=caller)
 
 
 def call_changes(call: ToolCall, verdict: Verdict, today: Today, *, tier: str) -> list[Change]:
