@@ -8,7 +8,10 @@ from django.http import HttpRequest
 from unfold.admin import TabularInline
 
 from approvals.models import ApprovalRequest, Decision
+from approvals.policies.console import PolicyVersionAdmin
 from boxoffice.audit.admin import MachineWrittenAdmin
+
+__all__ = ["ApprovalRequestAdmin", "DecisionAdmin", "PolicyVersionAdmin"]
 
 
 class DecisionInline(TabularInline):  # type: ignore[misc]

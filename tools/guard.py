@@ -124,9 +124,7 @@ def check_call(*, call: ToolCall, arguments: Any, grant: Grant, caller: Caller) 
             "Send the arguments as one JSON object.",
         )
     context = context_of(call, caller)
-    return check(
-        tool=call.tool, arguments=arguments, grant=grant, caller=caller, context=context
-    )
+    return check(tool=call.tool, arguments=arguments, grant=grant, caller=caller, context=context)
 
 
 def _may_know(spec: ToolSpec, grant: Grant) -> bool:

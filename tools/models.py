@@ -154,6 +154,7 @@ class ToolCall(TenantModel):
         """What the guard has said, by column."""
         return {name: getattr(self, name) for name in VERDICT_COLUMNS}
 
+
 class RemoteEffect(TenantModel):
     """What another party was asked for on behalf of a call; the call's state says how it stands.
 

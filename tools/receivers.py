@@ -2,5 +2,7 @@
 
 from approvals import ports
 from tools.actions import ToolActions
+from tools.history import Ledger
 
 ports.register(ToolActions())
+ports.register_calls(Ledger())

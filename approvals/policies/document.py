@@ -134,7 +134,11 @@ def rules_write(rules: list[Rule]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Lists of words on one line, text of several lines as a block."""
+    """Lists of words on one line, text of several lines as a block, nothing by reference."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write each value where it stands."""
+        return True
 
 
 def _words(dumper: yaml.SafeDumper, value: tuple[str, ...]) -> yaml.Node:

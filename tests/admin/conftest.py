@@ -11,6 +11,7 @@ from guardian.shortcuts import assign_perm
 
 from agents.models import Message, PromptVersion, Replay, Speaker, Step
 from approvals.models import Decision, Verb
+from approvals.policies import versions
 from approvals.services import request_create
 from boxoffice.audit.models import AuditSeal
 from boxoffice.audit.services import record
@@ -80,6 +81,7 @@ def fill(cast: Cast, owner: User) -> None:
         user_id=owner.pk, run_id=run.pk, model="claude-opus-4-7", input_tokens=1, output_tokens=1
     )
     record(action="admin.test.made", actor="system:test")
+    versions.draft_create(source="rules: []", by=owner)
     number = AuditSeal.objects.count() + 1
     AuditSeal.objects.create(
         number=number, from_position=number, below_position=number + 1, records=1, digest="0" * 64

@@ -14,6 +14,7 @@ from agents import handout
 from agents.models import Conversation, Run
 from approvals import services as approvals
 from approvals.models import ApprovalRequest
+from approvals.policies import versions
 from boxoffice.audit import chain
 from boxoffice.ticketing.models import Hold, Order
 from tests.support.cast import Cast, make_cast
@@ -109,6 +110,8 @@ def live(cast: Cast, worker: Worker, model: ScriptedModel, fan: str, reviewer: s
     review = story.says(
         "refund_order", {"order_id": second, "reason": "chuva"}, cast.conversation(fan)
     )
+    with cast.scope():
+        versions.draft_create(source="rules: []")
     chain.seal_all()
     made = by_token(cast, fan).post(
         f"/t/{cast.tenant.slug}/api/v1/conversations/",

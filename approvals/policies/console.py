@@ -1,0 +1,288 @@
+"""Versions of rules in the console: write, try, put in force, go back."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.decorators import action
+from unfold.widgets import UnfoldAdminTextareaWidget
+
+from approvals.models import PolicyState, PolicyVersion
+from approvals.policies import versions
+from approvals.policies.checks import rules_check
+from approvals.policies.document import Problem, RulesInvalid
+from approvals.policies.rules import Effect, Rule
+from approvals.policies.trial import DAYS, what_if
+from approvals.ports import calls
+from boxoffice.common.exceptions import BoxOfficeError
+from boxoffice.tenancy.console import ADD, CHANGE, VIEW, ConsoleAdmin, SameTenantForm
+from boxoffice.tenancy.models import Tenant, User
+from boxoffice.tenancy.scope import tenant_scope
+
+EXAMPLE = """\
+rules:
+  - name: large refunds need two people
+    tools: [refund_order]
+    when: preview.after.refunded_brl > 500.0
+    effect: approve
+    reviewers: 2
+"""
+DIFFERENCES_SHOWN = 200
+
+
+class PolicyForm(SameTenantForm):
+    """The rules as YAML; what is wrong with them is said at its place."""
+
+    class Meta:
+        model = PolicyVersion
+        fields = ["tenant", "note", "source"]
+        widgets = {
+            "source": UnfoldAdminTextareaWidget(
+                attrs={
+                    "rows": 28,
+                    "spellcheck": "false",
+                    "autocapitalize": "off",
+                    "wrap": "off",
+                    "class": "font-mono",
+                }
+            ),
+        }
+
+    def clean(self) -> dict[str, Any]:
+        """Hold the rules against the tenant's tiers and the tools."""
+        cleaned = super().clean()
+        tenant = cleaned.get("tenant")
+        tenant_id = tenant.pk if isinstance(tenant, Tenant) else self.instance.tenant_id
+        source = cleaned.get("source")
+        if tenant_id is None or source is None:
+            return cleaned
+        cleaned["source"] = source = source.replace("\r\n", "\n")
+        try:
+            with tenant_scope(tenant_id):
+                rules_check(source)
+        except RulesInvalid as error:
+            found = [forms.ValidationError(shown(one, source)) for one in error.problems]
+            self.add_error("source", forms.ValidationError(found))
+        return cleaned
+
+
+def shown(problem: Problem, source: str) -> SafeString:
+    """A problem with the line that it is about, and a mark below its place."""
+    lines = source.split("\n")
+    line = lines[problem.line - 1] if problem.line <= len(lines) else ""
+    where = " · ".join(part for part in (problem.rule, problem.field) if part)
+    return format_html(
+        '{}: {}{}<pre class="font-mono overflow-x-auto">{}\n{}^</pre>',
+        gettext("Line %(line)d, column %(column)d")
+        % {"line": problem.line, "column": problem.column},
+        f"{where}: " if where else "",
+        problem.message,
+        line,
+        " " * (problem.column - 1),
+    )
+
+
+@admin.register(PolicyVersion)
+class PolicyVersionAdmin(ConsoleAdmin):
+    """All rules of a tenant, in versions. One is in force, one may be in shadow beside it."""
+
+    tenant_admin_may = frozenset({VIEW, ADD, CHANGE})
+    operator_may = frozenset({VIEW, ADD, CHANGE})  # verdicts name versions: none is removed
+    form = PolicyForm
+    deferred = ("source", "rules")
+    list_display = [
+        "__str__",
+        "tenant",
+        "state",
+        "note",
+        "author",
+        "changed_at",
+        "activated_at",
+        "retired_at",
+    ]
+    list_filter = ["state", "tenant"]
+    list_select_related = ["tenant", "author"]
+    search_fields = ["=id", "note", "author__username"]
+    ordering = ["tenant", "-number"]
+    readonly_fields = [
+        "state",
+        "author",
+        "copied_from",
+        "changed_at",
+        "shadowed_at",
+        "activated_at",
+        "retired_at",
+    ]
+    actions_detail = ["review_link"]
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        """The rules first; how a version stands is read only."""
+        written = ["tenant", "note", "source"]
+        return written if obj is None else [*written, *self.readonly_fields]
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """A new draft begins with an example."""
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        return {"source": EXAMPLE} | initial
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Only drafts change."""
+        is_draft = obj is None or obj.state == PolicyState.DRAFT
+        return is_draft and super().has_change_permission(request, obj)
+
+    def save_model(self, request: HttpRequest, obj: PolicyVersion, form: Any, change: bool) -> None:
+        """Write it through the service, which locks, checks and records."""
+        by = _user(request)
+        try:
+            with tenant_scope(obj.tenant_id):
+                if change:
+                    saved = versions.draft_change(
+                        version_id=obj.pk, source=obj.source, note=obj.note, by=by
+                    )
+                else:
+                    saved = versions.draft_create(source=obj.source, note=obj.note, by=by)
+        except BoxOfficeError as error:
+            messages.error(request, error.message)
+            return
+        obj.pk, obj.number = saved.pk, saved.number
+        obj._state.adding = False
+
+    @action(  # type: ignore[untyped-decorator]
+        description=_("Try, compare, put in force"), url_path="review-link", icon="rule"
+    )
+    def review_link(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """To the page of what the rules do."""
+        return HttpResponseRedirect(
+            reverse("admin:approvals_policyversion_review", args=[object_id])
+        )
+
+    def get_urls(self) -> list[Any]:
+        """The page of what the rules do, besides the stock ones."""
+        view = self.admin_site.admin_view(self.review)
+        name = "approvals_policyversion_review"
+        return [path("<uuid:object_id>/review/", view, name=name), *super().get_urls()]
+
+    def review(self, request: HttpRequest, object_id: Any) -> HttpResponse:
+        """What a version would have done, does in shadow, and changes; and the buttons for it."""
+        version = self.get_object(request, str(object_id))
+        if version is None:
+            raise Http404
+        if not self.has_view_permission(request, version):
+            raise PermissionDenied
+        if request.method == "POST":
+            return self._act(request, version)
+        with tenant_scope(version.tenant_id):
+            context = self.admin_site.each_context(request) | _review(version, _days(request))
+        context |= {
+            "title": f"{version.tenant} · {version.label}",
+            "opts": self.opts,
+            "may_change": self._may(request, CHANGE),
+        }
+        return TemplateResponse(request, "admin/approvals/policy_review.html", context)
+
+    def _act(self, request: HttpRequest, version: PolicyVersion) -> HttpResponse:
+        """A button was pressed."""
+        if not self._may(request, CHANGE):
+            raise PermissionDenied
+        done = {
+            "shadow": (versions.version_shadow, _("It runs in shadow from the next call on.")),
+            "activate": (versions.version_activate, _("It is in force from the next call on.")),
+            "retire": (versions.version_retire, _("It is retired.")),
+            "copy": (versions.draft_copy, _("This is a new draft with the same rules.")),
+        }.get(request.POST.get("do", ""))
+        if done is None:
+            raise Http404
+        service, said = done
+        try:
+            with tenant_scope(version.tenant_id):
+                after = service(version_id=version.pk, by=_user(request))
+        except BoxOfficeError as error:
+            messages.error(request, error.message)
+            after = version
+        else:
+            messages.success(request, said)
+        name = "change" if after.pk != version.pk else "review"
+        return HttpResponseRedirect(_address(name, after.pk))
+
+
+def _address(page: str, version_id: Any) -> str:
+    return reverse(f"admin:approvals_policyversion_{page}", args=[version_id])
+
+
+def _user(request: HttpRequest) -> User | None:
+    return request.user if isinstance(request.user, User) else None
+
+
+def _days(request: HttpRequest) -> int:
+    text = request.GET.get("days", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else DAYS
+
+
+def _review(version: PolicyVersion, days: int) -> dict[str, Any]:
+    active = versions.version_in(PolicyState.ACTIVE)
+    is_open = version.state in (PolicyState.DRAFT, PolicyState.SHADOW)
+    problems = versions.version_problems(version)
+    is_broken = any(not one.is_warning for one in problems)
+    trial = None if is_broken else what_if(_rules(version), days=days)
+    in_shadow = calls().shadow_counts(version.label) if version.shadowed_at else []
+    other = active if active is None or active.pk != version.pk else _before(version)
+    return {
+        "version": version,
+        "active": active,
+        "other": other,
+        "is_open": is_open,
+        "problems": [shown(one, version.source) for one in problems],
+        "is_broken": is_broken,
+        "trial": trial,
+        "effects": [
+            (effect.label, trial.before[effect.value], trial.after[effect.value])
+            for effect in Effect
+        ]
+        if trial
+        else [],
+        "days": trial.days if trial else days,
+        "day_choices": [1, 7, 30, 90],
+        "shadow_total": sum(one.calls for one in in_shadow),
+        "shadow_rows": [
+            (
+                Effect(one.effect).label,
+                Effect(one.shadow).label,
+                one.calls,
+                one.effect != one.shadow,
+            )
+            for one in in_shadow
+            if one.effect and one.shadow
+        ],
+        "shadow_differences": [
+            row | {"effect": _label(row["effect"]), "shadow": _label(row["shadow"])}
+            for row in calls().shadow_differences(version.label, most=DIFFERENCES_SHOWN)
+        ]
+        if in_shadow
+        else [],
+        "diff": versions.versions_diff(other, version),
+        "can_shadow": version.state == PolicyState.DRAFT and not is_broken,
+        "can_activate": is_open and not is_broken,
+        "can_retire": version.state != PolicyState.RETIRED,
+    }
+
+
+def _label(effect: str) -> str:
+    return str(Effect(effect).label)
+
+
+def _before(version: PolicyVersion) -> PolicyVersion | None:
+    """The one that was in force before this one."""
+    rows = PolicyVersion.objects.filter(activated_at__isnull=False).exclude(pk=version.pk)
+    return rows.filter(activated_at__lt=version.activated_at).order_by("-activated_at").first()
+
+
+def _rules(version: PolicyVersion) -> list[Rule]:
+    return [Rule.from_data(data) for data in version.rules]
