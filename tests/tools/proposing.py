@@ -8,8 +8,8 @@ from approvals.policies import versions
 from boxoffice.tenancy.models import Tenant
 from tests.support.cast import Cast
 from tools import dispatch, effects
-from tools.dispatch import CallReport
 from tools.models import ToolCall
+from tools.outcomes import CallReport
 from tools.permissions import Caller
 
 

@@ -5,26 +5,26 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from approvals import services as approvals
+from approvals.exceptions import AlreadyDecided, FourEyes
 from approvals.models import ApprovalRequest, PolicyVersion
 from approvals.policies import rules, versions
 from approvals.policies.current import policies_forget
 from boxoffice.config.devstack.environment import CHECKOUT
 from boxoffice.tenancy.models import Tier
 from boxoffice.ticketing.services.holds import hold_create
-from tests.support.cast import Cast, arena, teatro
+from tests.support.cast import Cast
+from tests.ticketing.buying import order_place
 from tests.tools.proposing import caller_of, propose, put, put_in_force
 from tools import dispatch, guard
-from tools.dispatch import CallReport, Outcome
 from tools.models import ToolCall
-
-__all__ = ["arena", "teatro"]
+from tools.outcomes import CallReport, Outcome
 
 RULE = 'rules:\n  - {name: %s, tools: [%s], when: "%s", effect: %s%s}\n'
 
@@ -49,17 +49,10 @@ def search(cast: Cast, who: str | None = "ana", **changes: Any) -> CallReport:
 
 
 def an_order(cast: Cast, *seats: str) -> str:
-    """An order of ana's, bought with her word."""
-    caller = caller_of(cast)
-    hold = hold_create(
-        event_id=cast.seats.event.pk, seat_ids=cast.seats.ids(*seats), user_id=caller.user_id
-    )
-    call = gated(caller, "place_order", {"hold_id": str(hold.pk)})
-    with transaction.atomic():
-        approvals.approve(request_id=call.approval_id, principal=cast.principal("ana"))
-    report = dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: None)
-    assert report.call.result is not None, report.call.error
-    return str(report.call.result["order_id"])
+    """An order of ana's."""
+    user_id, ids = cast.user("ana").pk, cast.seats.ids(*seats)
+    hold = hold_create(event_id=cast.seats.event.pk, seat_ids=ids, user_id=user_id)
+    return str(order_place(hold_id=hold.pk, user_id=user_id, payment_key=str(uuid4())).pk)
 
 
 def gated(caller: Any, tool: str, arguments: Any) -> ToolCall:
@@ -70,6 +63,9 @@ def gated(caller: Any, tool: str, arguments: Any) -> ToolCall:
     with transaction.atomic():
         (waiting,) = dispatch.calls_gate(call_ids=[call.pk], caller=caller, reason="")
     return waiting
+
+
+LETTER = {"to": "ana@example.com", "subject": "Oi", "body": "Até sábado."}
 
 
 def refund(order_id: str) -> dict[str, str]:
@@ -358,19 +354,22 @@ def test_rules_that_ask_more_by_now_void_an_approval(
 
 
 def test_rules_that_ask_less_by_now_leave_an_approval_be(arena: Cast, scope: None) -> None:
-    order_id = an_order(arena, "P-A1")
-    put_in_force(rule("refund_order", "true", "approve", "reviewers: 2"))
-    call = gated(caller_of(arena), "refund_order", refund(order_id))
+    put_in_force(rule("send_email", "true", "approve", "reviewers: 2"))
+    call = gated(caller_of(arena), "send_email", LETTER)
     approved(arena, call, "rita", "rosa")
     put_in_force("rules: []")
     assert again(arena, call.pk).state == "succeeded"
 
 
 def test_two_reviewers_have_to_agree_before_it_is_done(arena: Cast, scope: None) -> None:
-    order_id = an_order(arena, "P-A1")
-    put_in_force(rule("refund_order", "true", "approve", "reviewers: 2"))
-    call = gated(caller_of(arena), "refund_order", refund(order_id))
+    put_in_force(rule("send_email", "true", "approve", "reviewers: 2"))
+    call = gated(caller_of(arena), "send_email", LETTER)
     approved(arena, call, "rita")
+    assert again(arena, call.pk).state == "gated"
+    with pytest.raises(AlreadyDecided):
+        approved(arena, call, "rita")
+    with pytest.raises(FourEyes):
+        approved(arena, call, "ana")
     assert again(arena, call.pk).state == "gated"
     approved(arena, call, "rosa")
     assert again(arena, call.pk).state == "succeeded"
