@@ -21,6 +21,9 @@ class Size:
     """Runs at once."""
     run_tokens: int
     workers: tuple[int, ...]
+    rules: tuple[int, ...]
+    """Rules in force."""
+    guard_calls: int
 
 
 SIZES = {
@@ -35,6 +38,8 @@ SIZES = {
         runs=300,
         run_tokens=60,
         workers=(1, 2),
+        rules=(1, 50, 500),
+        guard_calls=2_000,
     ),
     "quick": Size(
         step_runs=10,
@@ -47,6 +52,8 @@ SIZES = {
         runs=100,
         run_tokens=60,
         workers=(2,),
+        rules=(1, 50, 500),
+        guard_calls=300,
     ),
     "tiny": Size(
         step_runs=2,
@@ -59,5 +66,7 @@ SIZES = {
         runs=4,
         run_tokens=5,
         workers=(1,),
+        rules=(1, 5),
+        guard_calls=5,
     ),
 }
