@@ -20,7 +20,7 @@ from approvals.policies import versions
 from approvals.policies.checks import rules_check
 from approvals.policies.document import Problem, RulesInvalid
 from approvals.policies.rules import Effect, Rule
-from approvals.policies.trial import DAYS, what_if
+from approvals.policies.trial import DAYS, as_text, what_if
 from approvals.ports import calls
 from boxoffice.common.exceptions import BoxOfficeError
 from boxoffice.tenancy.console import ADD, CHANGE, VIEW, ConsoleAdmin, SameTenantForm
@@ -41,20 +41,24 @@ DIFFERENCES_SHOWN = 200
 class PolicyForm(SameTenantForm):
     """The rules as YAML; what is wrong with them is said at its place."""
 
+    source = forms.CharField(
+        label=_("rules"),
+        required=False,
+        strip=False,
+        widget=UnfoldAdminTextareaWidget(
+            attrs={
+                "rows": 18,
+                "spellcheck": "false",
+                "autocapitalize": "off",
+                "wrap": "off",
+                "style": "font-family: ui-monospace, monospace",
+            }
+        ),
+    )
+
     class Meta:
         model = PolicyVersion
         fields = ["tenant", "note", "source"]
-        widgets = {
-            "source": UnfoldAdminTextareaWidget(
-                attrs={
-                    "rows": 28,
-                    "spellcheck": "false",
-                    "autocapitalize": "off",
-                    "wrap": "off",
-                    "class": "font-mono",
-                }
-            ),
-        }
 
     def clean(self) -> dict[str, Any]:
         """Hold the rules against the tenant's tiers and the tools."""
@@ -262,7 +266,12 @@ def _review(version: PolicyVersion, days: int) -> dict[str, Any]:
             if one.effect and one.shadow
         ],
         "shadow_differences": [
-            row | {"effect": _label(row["effect"]), "shadow": _label(row["shadow"])}
+            row
+            | {
+                "effect": _label(row["effect"]),
+                "shadow": _label(row["shadow"]),
+                "arguments": as_text(row["arguments"]),
+            }
             for row in calls().shadow_differences(version.label, most=DIFFERENCES_SHOWN)
         ]
         if in_shadow

@@ -1,5 +1,6 @@
 """What rules would have done to the calls of the last days, before they take effect."""
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ DAYS = 7
 MAX_DAYS = 90
 MAX_CALLS = 10_000
 SHOWN = 200
+MAX_TEXT = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,11 @@ class Changed:
     arguments: JsonObject
     before: Effect
     after: Ruling
+
+    @property
+    def arguments_text(self) -> str:
+        """The arguments on one line."""
+        return as_text(self.arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +80,12 @@ class Trial:
                 for one in self.changed
             ],
         }
+
+
+def as_text(arguments: JsonObject) -> str:
+    """Arguments as JSON on one line, cut where nobody reads on."""
+    text = json.dumps(arguments, ensure_ascii=False)
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
 
 
 def what_if(rules: list[Rule], *, days: int = DAYS) -> Trial:

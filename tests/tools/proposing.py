@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from approvals.models import PolicyVersion
 from approvals.policies import versions
-from boxoffice.tenancy.models import Tenant
+from boxoffice.tenancy.models import Tenant, User
 from tests.support.cast import Cast
 from tools import dispatch, effects
 from tools.models import ToolCall
@@ -22,10 +22,14 @@ def put_in_force(source: str, *, shadow: bool = False) -> PolicyVersion:
 
 def caller_of(cast: Cast, name: str | None = "ana", **changes: Any) -> Caller:
     """Somebody on whose behalf calls are made."""
-    tenant = Tenant.objects.get(pk=cast.tenant.pk)
+    return caller_in(Tenant.objects.get(pk=cast.tenant.pk), name, **changes)
+
+
+def caller_in(tenant: Tenant, name: str | None, **changes: Any) -> Caller:
+    """A user by name, or a visitor, in a tenant."""
     fields = {
         "tenant_id": tenant.pk,
-        "user_id": cast.user(name).pk if name else None,
+        "user_id": User.objects.get(username=name).pk if name else None,
         "time_zone": tenant.time_zone,
         "language": tenant.language,
     }

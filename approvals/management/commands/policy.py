@@ -254,7 +254,7 @@ def _told(trial: Trial, rules: list[Rule]) -> list[str]:
     lines += [
         f"  {one.created_at:%Y-%m-%d %H:%M} {one.tool} {one.who or '-'}: "
         f"{one.before.value} → {one.after.effect.value} ({one.after.rule or one.after.code}) "
-        f"{json.dumps(one.arguments, ensure_ascii=False)[:200]}"
+        f"{one.arguments_text}"
         for one in trial.changed[:MOST_SHOWN]
     ]
     return lines
