@@ -1,5 +1,6 @@
 """Versions of rules in the console: write, try, put in force, go back."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django import forms
@@ -10,6 +11,7 @@ from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import format_lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action
@@ -17,7 +19,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 from approvals.models import PolicyState, PolicyVersion
 from approvals.policies import versions
-from approvals.policies.checks import rules_check
+from approvals.policies.checks import VARIABLES, rules_check
 from approvals.policies.document import Problem, RulesInvalid
 from approvals.policies.rules import Effect, Rule
 from approvals.policies.trial import DAYS, as_text, what_if
@@ -38,13 +40,21 @@ rules:
 DIFFERENCES_SHOWN = 200
 
 
+def _spelled(variables: Mapping[str, frozenset[str] | None]) -> Iterator[str]:
+    for name, fields in variables.items():
+        yield name if fields is None else f"{name}.{{{', '.join(sorted(fields))}}}"
+
+
 class PolicyForm(SameTenantForm):
     """The rules as YAML; what is wrong with them is said at its place."""
 
     source = forms.CharField(
-        label=_("rules"),
+        label=_("Rules"),
         required=False,
         strip=False,
+        help_text=format_lazy(
+            "{}: {}", _("Variables of a condition"), ", ".join(_spelled(VARIABLES))
+        ),
         widget=UnfoldAdminTextareaWidget(
             attrs={
                 "rows": 18,
