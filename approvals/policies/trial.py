@@ -1,6 +1,7 @@
 """What rules would have done to the calls of the last days, before they take effect."""
 
 import json
+import time
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ from boxoffice.common.types import JsonObject
 DAYS = 7
 MAX_DAYS = 90
 MAX_CALLS = 10_000
+SECONDS = 8.0
 SHOWN = 200
 MAX_TEXT = 300
 
@@ -88,16 +90,24 @@ def as_text(arguments: JsonObject) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
 
 
-def what_if(rules: list[Rule], *, days: int = DAYS) -> Trial:
-    """Put rules to the newest calls (at most ``MAX_CALLS``) of the open tenant's last days."""
+def what_if(rules: list[Rule], *, days: int = DAYS, seconds: float = SECONDS) -> Trial:
+    """Put rules to the newest calls of the open tenant's last days.
+
+    At most ``MAX_CALLS`` of them, and as many as ``seconds`` allow.
+    """
     days = max(1, min(days, MAX_DAYS))
     policy = policy_make("trial", rules)
     before, after = Counter[str](), Counter[str]()
     by_rule = Counter[str]()
     changed: list[Changed] = []
     total = failed = unread = changes = 0
+    is_late = False
     since = now() - timedelta(days=days)
+    until = time.monotonic() + seconds
     for call in ports.calls().past_calls(since=since, most=MAX_CALLS):
+        if time.monotonic() > until:
+            is_late = True
+            break
         total += 1
         before[call.effect.value] += 1
         if call.facts is None:
@@ -114,7 +124,7 @@ def what_if(rules: list[Rule], *, days: int = DAYS) -> Trial:
     return Trial(
         days=days,
         calls=total,
-        is_cut=total >= MAX_CALLS,
+        is_cut=is_late or total >= MAX_CALLS,
         before=_in_order(before),
         after=_in_order(after),
         by_rule={rule.name: by_rule[rule.name] for rule in rules},

@@ -130,6 +130,8 @@ def test_only_the_last_days_and_the_newest_are_looked_at(
     monkeypatch.setattr(history, "BATCH", 2)
     found = trial(source)
     assert (found.calls, found.is_cut) == (3, True)
+    late = trial(source, seconds=-1.0)
+    assert (late.calls, late.is_cut) == (0, True)
     ids = [one.call_id for one in found.changed]
     assert ids == sorted(ids, reverse=True)
 

@@ -15,10 +15,10 @@ WRONG = """\
 rules:
   - name: sem rock
     tools: [search_events]
-    when: args.querry == 'rock'
+    when: args.pesquisa == 'rock'
     effect: deny
 """
-RIGHT = WRONG.replace("args.querry", "has(args.query) && args.query")
+RIGHT = WRONG.replace("args.pesquisa", "has(args.query) && args.query")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_rules_are_written_tried_and_put_in_shadow(
     page.wait_for_selector(".errors")
     said = page.inner_text("body")
     assert "Linha 4, coluna 11" in said
-    assert "“querry”" in said
+    assert "“pesquisa”" in said
     page.fill("#id_source", RIGHT)
     page.click("[name=_continue]")
     page.wait_for_url("**/change/")

@@ -24,6 +24,7 @@ from boxoffice.tenancy.scope import tenant_scope
 USAGE, UNKNOWN, INVALID, CONFLICT, DIFFERENT = 2, 3, 4, 5, 6
 STDIN = "-"
 MOST_SHOWN = 20
+SECONDS = 300.0  # for a trial; nobody waits before a page
 
 
 class Command(BaseCommand):
@@ -189,7 +190,7 @@ class Command(BaseCommand):
         if not 1 <= options["days"] <= MAX_DAYS:
             raise CommandError(f"--days: between 1 and {MAX_DAYS}.", returncode=USAGE)
         rules, _ = rules_check(_text(options["file"]))
-        trial = what_if(rules, days=options["days"])
+        trial = what_if(rules, days=options["days"], seconds=SECONDS)
         self._say(options, trial.as_data(), *_told(trial, rules))
         if options["fail_on_change"] and trial.changes:
             sys.exit(DIFFERENT)
