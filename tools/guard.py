@@ -7,6 +7,7 @@ after every wait.
 import json
 import logging
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from pydantic import ValidationError
 
 from approvals.policies.current import policy_of
 from approvals.policies.rules import BUILT_IN, Effect, Facts, Ruling, decide
+from boxoffice.common.exceptions import BoxOfficeError
 from boxoffice.common.types import JsonObject
 from tools import registry
 from tools.effects import UNREADABLE, context_of
@@ -149,10 +151,21 @@ def _not_granted(spec: ToolSpec, grant: Grant) -> Verdict:
 def _policy(
     spec: ToolSpec, parsed: ToolInput, grant: Grant, caller: Caller, context: ToolContext
 ) -> Verdict:
-    call = facts_of(spec, parsed, grant, caller, lambda: preview_of(spec, context, parsed))
+    faults: list[BoxOfficeError] = []
+
+    @cache  # the version in shadow may read it as well
+    def preview() -> JsonObject | None:
+        try:
+            return preview_of(spec, context, parsed)
+        except BoxOfficeError as error:
+            faults.append(error)
+            raise
+
+    call = facts_of(spec, parsed, grant, caller, preview)
     policy = policy_of(grant.policy) if grant.policy is not None else None
     ruling = decide(policy, call)
     is_denied = ruling.effect is Effect.DENY
+    refusal = _refusal(spec, ruling, faults) if is_denied else {}
     return Verdict(
         effect=ruling.effect,
         code=ruling.code,
@@ -163,7 +176,7 @@ def _policy(
         reviewers=ruling.reviewers,
         shadow=_shadow(grant.shadow, call) if grant.shadow is not None else None,
         seen=seen_of(grant, caller),
-        **(_refusal(spec, ruling) if is_denied else {}),
+        **refusal,
     )
 
 
@@ -180,8 +193,10 @@ def _shadow(version_id: UUID, call: Facts) -> Shadow | None:
     return Shadow(version=policy.label, effect=ruling.effect, rule=ruling.rule)
 
 
-def _refusal(spec: ToolSpec, ruling: Ruling) -> dict[str, str]:
-    """What the model is told; a rule's own message comes first."""
+def _refusal(spec: ToolSpec, ruling: Ruling, faults: list[BoxOfficeError]) -> dict[str, str]:
+    """What the model is told: the rule's own message, or why there is no preview to judge by."""
+    if ruling.code == "policy_error" and faults:
+        return {"message": faults[0].message, "hint": faults[0].hint}
     if ruling.code == "policy_deny":
         message = ruling.message or f"{spec.name} is not allowed here with these arguments."
         return {

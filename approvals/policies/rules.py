@@ -140,32 +140,39 @@ class _Reading:
 
     facts: Facts
     _context: cel.Context | None = None
-    _fault: EvaluationFailed | None = None
     _has_preview: bool = False
+    _faults: dict[str, EvaluationFailed] = field(default_factory=dict)
 
     def context(self, variables: frozenset[str]) -> cel.Context:
-        if self._fault is not None:
-            raise self._fault
-        try:
-            if self._context is None:
-                _check_size(self.facts.values.get("args"))
-                self._context = context_of(self.facts.values)
-            if "preview" in variables and not self._has_preview:
-                preview = self._preview()
-                _check_size(preview)
-                context_add(self._context, "preview", preview)
-                self._has_preview = True
-        except EvaluationFailed as fault:
-            if self._context is None:
-                self._fault = fault
-            raise
+        """What a condition with these variables reads; made once, and so is what is wrong."""
+        if self._context is None:
+            self._context = self._once("facts", self._make)
+        if "preview" in variables and not self._has_preview:
+            preview = self._once("preview", self._preview)
+            context_add(self._context, "preview", preview)
+            self._has_preview = True
         return self._context
+
+    def _once[T](self, name: str, make: Callable[[], T]) -> T:
+        if name in self._faults:
+            raise self._faults[name]
+        try:
+            return make()
+        except EvaluationFailed as fault:
+            self._faults[name] = fault
+            raise
+
+    def _make(self) -> cel.Context:
+        _check_size(self.facts.values.get("args"))
+        return context_of(self.facts.values)
 
     def _preview(self) -> Any:
         try:
-            return self.facts.preview()
+            preview = self.facts.preview()
         except Exception as error:
             raise EvaluationFailed("There is no preview.") from error
+        _check_size(preview)
+        return preview
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Random rules over random calls: the verdict is never weaker than the strictest rule that matches,
 and an error never allows."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -164,3 +165,19 @@ def test_the_most_reviewers_are_asked() -> None:
     assert decide(policy_make("x", made), call) == Ruling(
         effect=Effect.APPROVE, code="policy_approve", rule="3", reviewers=3
     )
+
+
+def test_a_preview_that_fails_is_tried_once() -> None:
+    tried = []
+
+    def fails() -> Any:
+        tried.append(1)
+        raise ValueError("no preview")
+
+    made = [
+        Rule(name=str(n), tools=(ANY,), when="preview.amount > 1.0", effect=Effect.ALLOW)
+        for n in range(5)
+    ]
+    call = replace(make_facts("refund", "pro", {}, None, False, True, False), preview=fails)
+    assert decide(policy_make("x", made), call).code == "policy_error"
+    assert tried == [1]

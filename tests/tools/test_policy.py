@@ -15,6 +15,7 @@ from approvals import services as approvals
 from approvals.exceptions import AlreadyDecided, FourEyes
 from approvals.models import ApprovalRequest, PolicyVersion
 from approvals.policies import rules, versions
+from approvals.policies.checks import rules_check
 from approvals.policies.current import policies_forget
 from boxoffice.config.devstack.environment import CHECKOUT
 from boxoffice.tenancy.models import Tier
@@ -155,6 +156,20 @@ def test_the_preview_is_made_only_for_a_rule_that_reads_it(
     put_in_force(rule("refund_order", "preview.after.refunded_brl > 1.0", "deny"))
     assert put(caller_of(arena), "refund_order", refund(order_id)).call.verdict == "deny"
     assert made == [1]
+
+
+def test_without_a_preview_to_judge_by_the_model_is_told_why(arena: Cast, scope: None) -> None:
+    put_in_force(rule("place_order", "preview.after.paid_brl > 1.0", "confirm"))
+    for who in ("ana", "fabio"):
+        caller = caller_of(arena, who)
+        call = propose(caller, "place_order", {"hold_id": str(uuid4())})
+        report = dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: None)
+        if report.outcome is Outcome.NEEDS_HUMAN:  # nobody is asked about what cannot be shown
+            with transaction.atomic():
+                assert dispatch.calls_gate(call_ids=[call.pk], caller=caller, reason="") == []
+        call.refresh_from_db()
+        assert call.state == "denied"
+        assert "hold" in call.error["message"].lower(), call.error
 
 
 def force(source: list[dict[str, Any]]) -> None:
@@ -351,6 +366,26 @@ def test_rules_that_ask_more_by_now_void_an_approval(
     over = again(arena, call.pk)
     assert (over.state, over.error["code"]) == ("denied", code)
     assert arena.counts()["refunds"] == 0
+
+
+def test_an_edit_that_needs_more_reviewers_voids_an_approval(arena: Cast, scope: None) -> None:
+    when = "args.to.endsWith('@elsewhere.com')"
+    put_in_force(rule("send_email", when, "approve", "reviewers: 2"))
+    call = gated(caller_of(arena), "send_email", LETTER)
+    assert call.approval.quorum == 1
+    edited = LETTER | {"to": "x@elsewhere.com"}
+    approvals.approve(
+        request_id=call.approval_id, principal=arena.principal("rita"), arguments=edited
+    )
+    over = again(arena, call.pk)
+    assert (over.state, over.error["code"]) == ("denied", "approval_void")
+
+
+def test_the_examples_of_the_guide_fit(arena: Cast, scope: None) -> None:
+    guide = (CHECKOUT / "docs" / "rules.md").read_text(encoding="utf-8")
+    read, warnings = rules_check(guide.split("```yaml\n")[1].split("```")[0])
+    assert len(read) == 3
+    assert [one.rule for one in warnings] == [read[0].name]  # no refund has been shown yet
 
 
 def test_rules_that_ask_less_by_now_leave_an_approval_be(arena: Cast, scope: None) -> None:
