@@ -4,17 +4,15 @@ A write names its epoch and fails with ``LeaseLost`` when the run has been claim
 worker that was thought dead can commit nothing more.
 """
 
-from collections.abc import Iterable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
 
-from agents import signals
 from agents.context.request import Sent, prompt_add
-from agents.leases import Lease, LeaseLost, append, leave_add
+from agents.heirs import pass_on
+from agents.leases import Lease, LeaseLost, append, fence, leave_add
 from agents.llm.turns import ModelTurn
 from agents.models import (
     Conversation,
@@ -22,7 +20,6 @@ from agents.models import (
     Run,
     RunState,
     Speaker,
-    Step,
     StepKind,
 )
 from boxoffice.billing.services import usage_entry
@@ -30,9 +27,9 @@ from boxoffice.common import crash
 from boxoffice.common.batch import Answer, Batch, Plus
 from boxoffice.common.clock import now
 from boxoffice.common.types import JsonObject
-from tools import dispatch
+from tools import compensation, dispatch
 from tools.effects import Proposal, calls_draft
-from tools.models import ToolCall
+from tools.models import ToolCall, UndoReason
 from tools.permissions import Caller, Grant, grant_ask, grant_read
 from tools.remote import told
 
@@ -183,62 +180,32 @@ def _take_messages(lease: Lease, waiting: Answer) -> list[JsonObject]:
     return taken
 
 
-def _untaken(lease: Lease) -> QuerySet[Message]:
-    return Message.objects.filter(run_id=lease.run_id, speaker=Speaker.FAN, taken_at=None)
-
-
-def _pass_on(lease: Lease) -> None:
-    """Messages that this run will not take up become a run of their own, in one transaction."""
-    waiting = list(_untaken(lease).select_for_update().order_by("id"))
-    if not waiting:
-        return
-    run = Run.objects.get(pk=lease.run_id)
-    heir = Run.objects.create(
-        conversation_id=run.conversation_id,
-        asked_by=run.asked_by,
-        is_anonymous=run.is_anonymous,
-        model=run.model,
-        tier=run.tier,
-        max_steps=run.max_steps,
-        max_output_tokens=run.max_output_tokens,
-        max_wall_seconds=run.max_wall_seconds,
-        max_cost_micros=run.max_cost_micros,
-        last_seq=1,
-    )
-    said = [{"id": str(message.pk), "text": message.text} for message in waiting]
-    Step.objects.create(run=heir, seq=1, epoch=0, kind=StepKind.INPUT, content={"messages": said})
-    Message.objects.filter(pk__in=[message.pk for message in waiting]).update(
-        run=heir, taken_at=now()
-    )
-    for message in waiting:
-        transaction.on_commit(
-            partial(
-                signals.message_posted.send,
-                sender=Message,
-                tenant_id=lease.tenant_id,
-                conversation_id=lease.conversation_id,
-                message_id=message.pk,
-                run_id=heir.pk,
-            )
-        )
-
-
 def answer_commit(
-    *, lease: Lease, caller: Caller, model: str, turn: ModelTurn, sent: Sent, answer: str
+    *,
+    lease: Lease,
+    caller: Caller,
+    model: str,
+    turn: ModelTurn,
+    sent: Sent,
+    answer: str,
+    is_last_step: bool,
 ) -> tuple[list[JsonObject], Grant]:
     """The last turn: its step, the answer, the end of the run, at once.
 
     A message that came meanwhile keeps the run going instead: its text is returned, with what the
-    caller may be offered now, and nothing has ended. The conversation is locked, as it is when a
-    message is posted.
+    caller may be offered now, and nothing has ended. After the last step that is allowed it gets
+    a run of its own. The conversation is locked, as it is when a message is posted. Raises
+    ``StopRequested``, with nothing committed, when the fan was first.
     """
     with transaction.atomic():
         _lock_conversation(lease)
         then = _ask(lease, caller)
         _, _, (waiting, grant, *_) = _model_step(lease, caller, model, turn, sent, then=then)
-        taken = _take_messages(lease, waiting)
+        taken = [] if is_last_step else _take_messages(lease, waiting)
         if not taken:
             _end(lease, RunState.SUCCEEDED, answer, {})
+            if waiting.rows:
+                pass_on(Run.objects.get(pk=lease.run_id))
         crash.point("answer_open")
     crash.point("answer_committed")
     return taken, grant_read(grant)
@@ -255,7 +222,9 @@ def run_end(
 ) -> None:
     """End a run otherwise than by its answer: partial, failed, cancelled.
 
-    What it had proposed and not begun is closed. ``handoff`` names why a person must go on.
+    What it had proposed and not begun is closed. ``handoff`` names why a person must go on. What
+    it did is taken back when it failed, and when the fan who stopped it wants that. Raises
+    ``StopRequested`` when the fan was first, unless that is the end.
     """
     with transaction.atomic():
         _lock_conversation(lease)
@@ -266,10 +235,21 @@ def run_end(
         if handoff:
             content["handoff"] = handoff
             _hand_off(lease, handoff)
-        Message.objects.filter(run_id=lease.run_id, speaker=Speaker.FAN, taken_at=None).update(
-            taken_at=now()
-        )
         _end(lease, state, answer, content, error=error)
+        run = Run.objects.select_related("conversation").get(pk=lease.run_id)
+        pass_on(run)
+        _plan_undo(run, state)
+        crash.point("end_open")
+    crash.point("end_committed")
+
+
+def _plan_undo(run: Run, state: RunState) -> None:
+    if state == RunState.FAILED:
+        compensation.undo_plan(run_id=run.pk, reason=UndoReason.FAILED, actor="system:agent")
+    elif state == RunState.CANCELLED and run.undo_requested_at is not None:
+        compensation.undo_plan(
+            run_id=run.pk, reason=UndoReason.CANCELLED, actor=run.conversation.owner_key
+        )
 
 
 def _end(
@@ -289,7 +269,9 @@ def _end(
         taken_at=now(),
     )
     then = Batch()
-    leave_add(then, lease, state, finished_at=now())
+    # A run that the fan has stopped comes to no other end.
+    unless_stopped = {} if state == RunState.CANCELLED else {"cancel_requested_at": None}
+    leave_add(then, lease, state, where=unless_stopped, finished_at=now())
     (moved,) = append(
         lease,
         StepKind.FINAL,
@@ -299,7 +281,13 @@ def _end(
         then=then,
     )
     if not moved.count:
-        raise LeaseLost(str(lease.run_id))
+        _refuse(lease)
+
+
+def _refuse(lease: Lease) -> NoReturn:
+    """Why a run could not be left: it has been stopped, or is another worker's."""
+    fence(lease)
+    raise LeaseLost(str(lease.run_id))
 
 
 def _hand_off(lease: Lease, why: str) -> None:
@@ -319,7 +307,8 @@ def _lock_conversation(lease: Lease) -> None:
 def run_wait(*, lease: Lease, caller: Caller, call_ids: Iterable[UUID]) -> list[ToolCall]:
     """Ask the humans and let the run wait, in one transaction. Returns the gated calls.
 
-    When nothing is left to wait for, nothing is returned and the run goes on.
+    When nothing is left to wait for, nothing is returned and the run goes on. Raises
+    ``StopRequested`` when the fan was first: nobody is asked then.
     """
     with transaction.atomic():
         dispatch.calls_gate(call_ids=call_ids, caller=caller, reason="")
@@ -330,8 +319,13 @@ def run_wait(*, lease: Lease, caller: Caller, call_ids: Iterable[UUID]) -> list[
         )
         if calls:
             Conversation.objects.select_for_update().get(pk=lease.conversation_id)
-            _pass_on(lease)
-            _leave(lease, RunState.WAITING, event_seq=lease.event_seq)
+            pass_on(Run.objects.get(pk=lease.run_id))
+            _leave(
+                lease,
+                RunState.WAITING,
+                where={"cancel_requested_at": None},
+                event_seq=lease.event_seq,
+            )
         crash.point("wait_open")
     crash.point("wait_committed")
     return calls
@@ -343,9 +337,11 @@ def run_release(*, lease: Lease) -> None:
         _leave(lease, RunState.QUEUED, event_seq=lease.event_seq, handed_out_at=None)
 
 
-def _leave(lease: Lease, state: RunState, **changes: Any) -> None:
+def _leave(
+    lease: Lease, state: RunState, where: Mapping[str, Any] | None = None, **changes: Any
+) -> None:
     batch = Batch()
-    leave_add(batch, lease, state, **changes)
+    leave_add(batch, lease, state, where=where, **changes)
     (moved,) = batch.send()
     if not moved.count:
-        raise LeaseLost(str(lease.run_id))
+        _refuse(lease)

@@ -60,6 +60,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._followers: dict[UUID, RunFollower] = {}
         self._positions: dict[UUID, int] = {}
         self._announced: set[UUID] = set()
+        self._undone: set[tuple[UUID, str]] = set()
         self._ready = asyncio.Event()
         self._is_away = False
         self._is_database_away = False
@@ -152,8 +153,12 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _on_cancel(self, frame: JsonObject) -> None:
         run_id = _uuid("run", frame.get("run"))
-        await self._session.cancel(run_id=run_id)
-        self._follow(run_id)
+        undo = frame.get("compensate", False)
+        if not isinstance(undo, bool):
+            raise InvalidInput(_("compensate: true or false."))
+        await self._session.cancel(run_id=run_id, undo=undo)
+        if not undo:  # with it the run may be over for long, and there is nothing to follow
+            self._follow(run_id)
 
     async def _on_decision(self, frame: JsonObject) -> None:
         approval_id = _uuid("approval", frame.get("approval"))
@@ -191,8 +196,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             glance = await self._session.glance(followed=[])
         except AWAY:
             return  # the next look finds the same
-        for run_id in glance.unfinished:
-            self._follow(run_id)
+        await self._heal(glance)
 
     async def _listen(self) -> None:
         """Notices of new messages; after each interruption the database is looked at."""
@@ -214,12 +218,21 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             async with asyncio.timeout(LISTEN_SECONDS):
                 await layer.group_add(group, channel)
             while True:
-                notice = await layer.receive(channel)
-                await self._announce(UUID(notice["message"]))
+                await self._take_notice(await layer.receive(channel))
         finally:
             with suppress(RedisError, OSError):
                 async with asyncio.timeout(LISTEN_SECONDS):
                     await layer.group_discard(group, channel)
+
+    async def _take_notice(self, notice: JsonObject) -> None:
+        if notice["type"] == "tool.undone":
+            await self._tell_undone(UUID(notice["call"]))
+            return
+        run = notice["run"]
+        if run is not None and UUID(run) not in self._followers:
+            # It may be a message that the page has, and that another run answers now.
+            self._announced.discard(UUID(notice["message"]))
+        await self._announce(UUID(notice["message"]))
 
     async def _announce(self, message_id: UUID) -> None:
         if message_id in self._announced:
@@ -231,6 +244,13 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         await self._send({"type": "message.posted", "message": message})
         if message["run"] is not None:
             self._follow(UUID(message["run"]))
+
+    async def _tell_undone(self, call_id: UUID) -> None:
+        undone = await self._session.undone(call_id)
+        if undone is None or (call_id, undone["undo"]) in self._undone:
+            return
+        self._undone.add((call_id, undone["undo"]))
+        await self._send({"type": "tool.undone", **undone})
 
     async def _look_again(self) -> None:
         """Every few seconds: what the notices and the stream may have lost."""
@@ -259,6 +279,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._follow(run_id)
         for run_id in glance.over:
             self._followers[run_id].expect_end()
+        for call_id, state in glance.undone:
+            if (call_id, state) not in self._undone:
+                await self._tell_undone(call_id)
 
     async def _stream_away(self) -> None:
         if self._is_away:

@@ -95,12 +95,22 @@ def held(lease: Lease) -> dict[str, Any]:
     }
 
 
-def leave_add(batch: Batch, lease: Lease, state: RunState, **changes: Any) -> None:
-    """Add the end of the lease to a batch; the answer's count is 0 if it was lost before."""
-    where = held(lease)
-    del where["state"]
+def leave_add(
+    batch: Batch,
+    lease: Lease,
+    state: RunState,
+    *,
+    where: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> None:
+    """Add the end of the lease to a batch; the answer's count is 0 if it was lost before.
+
+    ``where`` says what else must be true of the run.
+    """
+    here = held(lease) | dict(where or {})
+    del here["state"]
     given_up = {"lease_owner": "", "lease_until": None, **changes}
-    transition_add(batch, Run, RUN_MACHINE, state, where=where, changes=given_up)
+    transition_add(batch, Run, RUN_MACHINE, state, where=here, changes=given_up)
 
 
 _FENCE = """

@@ -17,6 +17,7 @@ from approvals.models import ApprovalRequest
 from approvals.signals import decided
 from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.scope import tenant_scope
+from tools.signals import undo_moved
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +72,18 @@ def tell_decision(
             "note": last.note if last is not None else "",
         }
         _publish(UUID(reference["run"]), event)
+
+
+@receiver(undo_moved)
+def tell_undone(conversation_id: UUID | None, call_id: UUID, **kwargs: Any) -> None:
+    """What a run did has been taken back, or could not be: the open pages look at the call."""
+    if conversation_id is None:
+        return
+    notice = {"type": "tool.undone", "call": str(call_id)}
+    try:
+        async_to_sync(_send)(conversation_group(conversation_id), notice)
+    except (RedisError, OSError) as error:
+        logger.warning("conversation %s was not told: %s", conversation_id, type(error).__name__)
 
 
 @receiver(signals.run_ended)

@@ -20,7 +20,15 @@ def _talk() -> dict[str, str]:
         "thinking": _("thinking…"),
         "queued": _("waiting for a turn…"),
         "in_line": _("Many people are asking just now. You are in line, and next in a moment…"),
+        "stopping": _("stopping…"),
         "stopped": _("You stopped this answer."),
+        "undo_seats": _("Give these seats back"),
+        "undo_all": _("Undo what this answer did"),
+        "undo_due": _("taking back what this answer did…"),
+        "undo_undone": _("What this answer had reserved was given back."),
+        "undo_stuck": _(
+            "What this answer did could not be taken back yet. Somebody is looking at it."
+        ),
         "handoff": _("A person of the box office will go on from here."),
         "characters_left": _("{count} characters left"),
         "too_long": _("{count} characters too many"),

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
-from agents import signals
+from agents import signals, stopping
 from agents.models import RUN_MACHINE, Run, RunState
 from agents.telling import tell, tell_due
 from boxoffice.common.batch import Batch
@@ -33,8 +33,8 @@ type HandOut = Callable[[UUID, UUID], None]
 def sweep(hand_out: HandOut) -> int:
     """Requeue runs whose lease ran out and runs whose wait is over; hand out what may begin.
 
-    Fans hear what became of a call whose run is over. ``hand_out(tenant_id, run_id)`` wakes a
-    worker. Returns how many were handed out.
+    A stopped run that nobody holds is ended instead. Fans hear what became of a call whose run is
+    over. ``hand_out(tenant_id, run_id)`` wakes a worker. Returns how many were handed out.
     """
     with operator_scope("sweep over all tenants"):
         expired = _queue_again(
@@ -51,6 +51,7 @@ def sweep(hand_out: HandOut) -> int:
         _tell_to_wait()
         for tenant_id, call_id in tell_due():
             tell(tenant_id=tenant_id, call_id=call_id)
+    stopping.stopped_end()
     return len(due)
 
 

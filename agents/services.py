@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
-from agents import signals
+from agents import signals, stopping
 from agents.models import (
     RUN_MACHINE,
     Conversation,
@@ -26,7 +26,6 @@ from boxoffice.audit.services import record
 from boxoffice.common import crash
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import Conflict, Forbidden, InvalidInput
-from boxoffice.common.transitions import transition
 from boxoffice.tenancy.models import Tier
 from boxoffice.tenancy.principals import Principal
 
@@ -76,9 +75,10 @@ def message_post(
     """Store a message, and queue the run that answers it.
 
     While a run of the conversation is queued or at work, the message joins it and is taken up at
-    its next step. The same ``client_id`` again is the same message. A person of the box office
-    who writes into a fan's conversation answers it; no run is started. Raises ``NotFound`` for a
-    conversation that is not the principal's, ``InvalidInput`` for an empty or too long text.
+    its next step; a run that is being stopped takes up nothing more. The same ``client_id`` again
+    is the same message. A person of the box office who writes into a fan's conversation answers
+    it; no run is started. Raises ``NotFound`` for a conversation that is not the principal's,
+    ``InvalidInput`` for an empty or too long text.
     """
     text = _clean(text)
     if client_id is not None and not 1 <= len(client_id) <= 64:
@@ -107,29 +107,19 @@ def owns(principal: Principal, conversation: Conversation) -> bool:
     return bool(principal.visitor) and conversation.visitor == principal.visitor
 
 
-def run_cancel(*, principal: Principal, run_id: UUID) -> Run:
-    """Stop a run: at once when it is not at work, else at its worker's next heartbeat.
+def run_cancel(*, principal: Principal, run_id: UUID, undo: bool = False) -> Run:
+    """Stop a run: at once when it is not at work, else by its worker, which is told at once.
 
-    What has been said so far is kept. A finished run raises ``Conflict``.
+    What has been said so far is kept, and a write that is being made is made to its end. With
+    ``undo``, what the run has done and can be undone is taken back; a run that was stopped
+    without can be given ``undo`` later. A run that came to another end raises ``Conflict``.
     """
     run = run_get(principal=principal, run_id=run_id)
     if not owns(principal, run.conversation):
         raise Forbidden(_("Only the fan whose conversation it is can stop it."))
-    with transaction.atomic():
-        rows = Run.objects.filter(pk=run.pk)
-        rows.update(cancel_requested_at=now())
-        for source in (RunState.QUEUED, RunState.WAITING):
-            if transition(
-                rows, RUN_MACHINE, RunState.CANCELLED, only_from=source, finished_at=now()
-            ):
-                record(
-                    action="agents.run.cancelled",
-                    actor=principal.key,
-                    target=str(run.pk),
-                    details={"from": source},
-                )
-                _end_quietly(run)
-                break
+    stopping.run_stop(
+        run_id=run.pk, conversation_id=run.conversation_id, actor=principal.key, undo=undo
+    )
     run.refresh_from_db()
     if run.state in RUN_MACHINE.terminal and run.state != RunState.CANCELLED:
         raise Conflict(_("This run is over already (%(state)s).") % {"state": run.state})
@@ -157,23 +147,6 @@ def handoff_close(*, principal: Principal, conversation_id: UUID, since: datetim
             details={"reason": conversation.handoff_reason, "since": since.isoformat()},
         )
     return True
-
-
-def _end_quietly(run: Run) -> None:
-    """The last step of a run that no worker holds, and word of it to the page."""
-    run = Run.objects.select_for_update().get(pk=run.pk)
-    seq = run.last_seq + 1
-    Step.objects.create(
-        run=run,
-        seq=seq,
-        epoch=run.lease_epoch,
-        kind=StepKind.FINAL,
-        content={"state": RunState.CANCELLED, "answer": ""},
-    )
-    Run.objects.filter(pk=run.pk).update(last_seq=seq)
-    Message.objects.filter(run=run, speaker=Speaker.FAN, taken_at=None).update(taken_at=now())
-    send = partial(signals.run_ended.send, sender=Run, run_id=run.pk, tenant_id=run.tenant_id)
-    transaction.on_commit(partial(send, state=RunState.CANCELLED, epoch=run.lease_epoch))
 
 
 def _clean(text: object) -> str:
@@ -204,8 +177,9 @@ def _ask(
 ) -> Posted:
     run = (
         Run.objects.select_for_update()
-        .filter(conversation=conversation, parent=None)
+        .filter(conversation=conversation, parent=None, cancel_requested_at=None)
         .filter(state__in=[RunState.QUEUED, RunState.RUNNING])
+        .order_by("-state", "id")  # the one at work before one that has its turn later
         .first()
     )
     joins = run is not None

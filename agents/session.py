@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from agents import selectors, services
 from agents.following import Outcome
 from agents.models import Conversation, Message, Run, RunState
-from agents.timeline import message_data
+from agents.timeline import message_data, undo_data
 from approvals import services as approvals
 from approvals.models import Gate
 from approvals.selectors import request_get
@@ -30,6 +30,7 @@ from boxoffice.tenancy.principals import (
     principal_read,
 )
 from boxoffice.tenancy.scope import tenant_scope
+from tools.models import Undo
 
 # A message becomes visible at its commit, which can be later than the time it carries.
 OVERLAP = timedelta(seconds=30)
@@ -37,11 +38,15 @@ OVERLAP = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance:
-    """What the database shows now: runs under way, followed runs that are over, new messages."""
+    """What the database shows now: runs under way, followed runs that are over, new messages.
+
+    ``undone`` are the calls whose undoing has come to an end, with that end.
+    """
 
     unfinished: list[UUID]
     over: list[UUID]
     messages: list[UUID]
+    undone: list[tuple[UUID, str]]
 
 
 class ChatSession:
@@ -80,9 +85,13 @@ class ChatSession:
         """Store a message."""
         return await self._in_scope(self._post, text, client_id)
 
-    async def cancel(self, *, run_id: UUID) -> None:
-        """Stop a run of this conversation."""
-        await self._in_scope(self._cancel, run_id)
+    async def cancel(self, *, run_id: UUID, undo: bool) -> None:
+        """Stop a run of this conversation; ``undo`` takes back what it did."""
+        await self._in_scope(self._cancel, run_id, undo)
+
+    async def undone(self, call_id: UUID) -> JsonObject | None:
+        """What became of the undoing of a call, as the page is told of it."""
+        return await self._in_scope(self._undone, call_id)
 
     async def decide(self, *, verb: str, approval_id: UUID) -> None:
         """Confirm, decline or withdraw what waits in this conversation."""
@@ -133,9 +142,15 @@ class ChatSession:
         batch.add(_UNFINISHED, here)
         batch.add(_OVER, [*here, list(followed)])
         batch.add(_SAID, [*here, since])
-        unfinished, over, said = self._seen_by_its_owner(batch)
+        batch.add(_UNDONE, here)
+        unfinished, over, said, undone = self._seen_by_its_owner(batch)
         self._seen_at = looked_at  # a glance that failed has seen nothing
-        return Glance(unfinished=_ids(unfinished), over=_ids(over), messages=_ids(said))
+        return Glance(
+            unfinished=_ids(unfinished),
+            over=_ids(over),
+            messages=_ids(said),
+            undone=[(call_id, state) for call_id, state in undone.rows],
+        )
 
     def _seen_by_its_owner(self, questions: Batch) -> list[Answer]:
         """The answers, if the conversation is still the principal's to see; else ``NotFound``."""
@@ -191,10 +206,17 @@ class ChatSession:
         )
         return message_data(posted.message)
 
-    def _cancel(self, run_id: UUID) -> None:
+    def _cancel(self, run_id: UUID, undo: bool) -> None:
         if run_id not in self._runs_known([run_id]):
             raise NotFound(_("No such run in this conversation."))
-        services.run_cancel(principal=self._who(), run_id=run_id)
+        services.run_cancel(principal=self._who(), run_id=run_id, undo=undo)
+
+    def _undone(self, call_id: UUID) -> JsonObject | None:
+        undo = Undo.objects.select_related("call").filter(
+            call_id=call_id, conversation_ref=self.conversation_id
+        )
+        found = undo.first()
+        return None if found is None else undo_data(found)
 
     def _decide(self, verb: str, approval_id: UUID) -> None:
         principal = self._who()
@@ -216,6 +238,11 @@ _SAID = f"{_MESSAGES} AND created_at >= %s AND speaker <> 'assistant' ORDER BY i
 _RUNS = "SELECT id FROM agents_run WHERE tenant_id = %s AND conversation_id = %s"
 _UNFINISHED = f"{_RUNS} AND state IN ('queued', 'running', 'waiting') ORDER BY id"
 _OVER = f"{_RUNS} AND id = ANY(%s) AND state NOT IN ('queued', 'running', 'waiting')"
+
+_UNDONE = """
+SELECT call_id, state FROM tools_undo
+WHERE tenant_id = %s AND conversation_ref = %s AND state <> 'due' ORDER BY finished_at
+"""
 
 
 def _ids(answer: Answer) -> list[UUID]:

@@ -74,7 +74,7 @@ def publish(*, run_id: UUID, epoch: int, floor: int, events: Sequence[JsonObject
     Losing them loses nothing for good, so a Valkey that is away is logged, not raised.
     """
     try:
-        client = _sync_client()
+        client = sync_client()
         return int(client.eval(_APPEND, 1, stream_key(run_id), *_arguments(epoch, floor, events)))
     except redis.RedisError as error:
         logger.warning("events of run %s were not published: %s", run_id, type(error).__name__)
@@ -84,7 +84,8 @@ def publish(*, run_id: UUID, epoch: int, floor: int, events: Sequence[JsonObject
 _sync: redis.Redis | None = None
 
 
-def _sync_client() -> redis.Redis:
+def sync_client() -> redis.Redis:
+    """The process's client for those who do not wait in an event loop."""
     global _sync
     if _sync is None:
         _sync = redis.Redis.from_url(
@@ -204,7 +205,7 @@ def history(*, run_id: UUID, after: int = 0) -> list[JsonObject]:
     A Valkey that is away has none.
     """
     try:
-        entries: Any = _sync_client().xrange(stream_key(run_id))
+        entries: Any = sync_client().xrange(stream_key(run_id))
     except redis.RedisError as error:
         logger.warning("events of run %s were not read: %s", run_id, type(error).__name__)
         return []

@@ -15,8 +15,9 @@ from agents.models import Conversation, Message, Run, RunState, Speaker, Step, S
 from agents.selectors import UNFINISHED, messages_of, runs_of
 from approvals.models import ApprovalRequest, Decision
 from boxoffice.common.types import JsonObject
+from tools.compensation import has_inverse
 from tools.effects import outcome_data
-from tools.models import CallState, ToolCall
+from tools.models import CallState, ToolCall, Undo
 
 OPEN_CALLS = (CallState.PROPOSED, CallState.GATED, CallState.RUNNING)
 # Older than these is not drawn; the REST API has all of it.
@@ -32,6 +33,17 @@ def message_data(message: Message) -> JsonObject:
         "created_at": message.created_at.isoformat(),
         "client_id": message.client_id,
         "run": None if message.run_id is None else str(message.run_id),
+    }
+
+
+def undo_data(undo: Undo) -> JsonObject:
+    """What became of the undoing of a call (whose row is loaded), as the page is told of it."""
+    return {
+        "run": str(undo.run_ref),
+        "call": str(undo.call_id),
+        "tool": undo.call.tool,
+        "state": undo.call.state,
+        "undo": undo.state,
     }
 
 
@@ -51,7 +63,7 @@ def timeline_of(conversation: Conversation) -> JsonObject:
 
 def _calls(run_ids: Iterable[UUID]) -> dict[str, ToolCall]:
     decisions = Prefetch("approval__decisions", queryset=Decision.objects.order_by("id"))
-    rows = ToolCall.objects.filter(run_ref__in=list(run_ids)).select_related("approval")
+    rows = ToolCall.objects.filter(run_ref__in=list(run_ids)).select_related("approval", "undo")
     return {str(call.pk): call for call in rows.prefetch_related(decisions)}
 
 
@@ -84,6 +96,7 @@ class _Drawer:
             "run": str(run.pk),
             "state": run.state,
             "is_over": run.state not in UNFINISHED,
+            "is_stopping": run.cancel_requested_at is not None and run.state in UNFINISHED,
             "last_step": steps[-1].seq if steps else 0,
             "handoff": any(step.content.get("handoff") for step in steps),
         }
@@ -138,6 +151,8 @@ def _tool(step: Step, call: ToolCall) -> JsonObject:
         "summary": data["error"].get("message", "") if is_error else "",
         "data": data,
         "approval": None if call.approval is None else _approval(call.approval),
+        "can_undo": call.state == CallState.SUCCEEDED and has_inverse(call.tool),
+        "undo": call.undo.state if hasattr(call, "undo") else None,
     }
 
 

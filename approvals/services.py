@@ -181,6 +181,26 @@ def expire_due() -> int:
     return sum(_expire(pk, tenant_id) for pk, tenant_id in due)
 
 
+def requests_abandon(*, run_ref: UUID, detail: JsonObject) -> int:
+    """End what an ended run still asks for, in the caller's transaction. Returns how many.
+
+    What is pending is withdrawn in the name of the fan for whom it was asked; what was approved
+    and not done yet has failed, with ``detail``.
+    """
+    rows = ApprovalRequest.objects.select_for_update(of=("self",)).filter(
+        run_ref=run_ref, state__in=[State.PENDING, State.APPROVED]
+    )
+    requests = list(rows.order_by("id"))
+    for request in requests:
+        if request.state == State.APPROVED:
+            settle(request_id=request.pk, outcome="failed", detail=detail)
+            continue
+        fan_id = request.requested_for_id
+        state, verb = (State.WITHDRAWN, Verb.WITHDRAW) if fan_id else (State.EXPIRED, Verb.EXPIRE)
+        _end(request, state, verb, actor="system:agent", user_id=fan_id)
+    return len(requests)
+
+
 def settle(
     *,
     request_id: UUID,

@@ -1,4 +1,4 @@
-"""The ledger of tool calls in the console."""
+"""The ledger of tool calls in the console, and what of it waits for a person."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,16 +8,17 @@ from django.contrib import admin, messages
 from django.contrib.admin import ActionLocation
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db import models
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
-from boxoffice.common.exceptions import BoxOfficeError
+from boxoffice.common.exceptions import BoxOfficeError, InvalidInput
 from boxoffice.tenancy.console import MachineWritten
 from boxoffice.tenancy.principals import Principal, principal_of_member
 from boxoffice.tenancy.scope import tenant_scope
-from tools import registry, settling
-from tools.models import CallState, RemoteEffect, ToolCall
+from tools import compensation, registry, settling
+from tools.models import CallState, RemoteEffect, ToolCall, Undo, UndoState
 
 
 class ToolFilter(admin.SimpleListFilter):
@@ -215,3 +216,99 @@ class RemoteEffectAdmin(MachineWritten):
                 continue
             level = messages.WARNING if call.state == CallState.UNKNOWN else messages.SUCCESS
             messages.add_message(request, level, f"{call_id}: {call.get_state_display()}")
+
+
+@admin.register(Undo)
+class UndoAdmin(MachineWritten):
+    """What runs did that is taken back; what the machine gave up is for a person to see to."""
+
+    deferred = ("note",)
+    list_display = [
+        "created_at",
+        "tenant",
+        "tool",
+        "reason",
+        "state",
+        "attempts",
+        "problem",
+        "finished_at",
+    ]
+    list_filter = ["state", "reason", "tenant", "created_at"]
+    list_select_related = ["tenant", "call"]
+    search_fields = ["=id", "=call__id", "=run_ref", "=conversation_ref"]
+    ordering = ["-id"]
+    actions = ["retry", "settle"]
+
+    @admin.display(description=_("tool"), ordering="call__tool")
+    def tool(self, undo: Undo) -> str:
+        """What was done."""
+        return undo.call.tool
+
+    @admin.display(description=_("problem"))
+    def problem(self, undo: Undo) -> str:
+        """Why the last try did not work."""
+        return "" if undo.error is None else str(undo.error.get("message", ""))
+
+    @admin.action(description=_("Try to undo the selected again"))
+    def retry(self, request: HttpRequest, queryset: models.QuerySet[Undo]) -> None:
+        """The machine tries again."""
+        actor = _actor(request)
+        self._each(
+            request, queryset, lambda undo: compensation.undo_retry(undo_id=undo.pk, actor=actor)
+        )
+
+    @admin.action(description=_("Settle the selected with a note"))
+    def settle(self, request: HttpRequest, queryset: models.QuerySet[Undo]) -> HttpResponse | None:
+        """A person has seen to it: first asks how."""
+        note, actor = request.POST.get("note"), _actor(request)
+        stuck = list(queryset.filter(state=UndoState.STUCK).select_related("call"))
+        if not stuck:
+            messages.warning(request, _("None of these waits for a person."))
+            return None
+        if note is None:
+            return self._ask_note(request, stuck)
+        try:
+            self._each(
+                request,
+                queryset,
+                lambda undo: compensation.undo_settle(undo_id=undo.pk, note=note, actor=actor),
+            )
+        except InvalidInput as error:
+            messages.error(request, f"{error.message} {error.hint}")
+            return self._ask_note(request, stuck, note)
+        return None
+
+    def _ask_note(self, request: HttpRequest, rows: list[Undo], note: str = "") -> HttpResponse:
+        context = self.admin_site.each_context(request) | {
+            "title": _("Settle with a note"),
+            "opts": self.opts,
+            "rows": rows,
+            "note": note,
+            "note_max": compensation.NOTE_MAX,
+            "checkbox": ACTION_CHECKBOX_NAME,
+        }
+        return TemplateResponse(request, "tools/undo_settle.html", context)
+
+    def _each(
+        self,
+        request: HttpRequest,
+        queryset: models.QuerySet[Undo],
+        work: Callable[[Undo], None],
+    ) -> None:
+        done = 0
+        for undo in queryset.filter(state=UndoState.STUCK).order_by("id"):
+            try:
+                with tenant_scope(undo.tenant_id):
+                    work(undo)
+            except InvalidInput:
+                raise
+            except BoxOfficeError as error:
+                messages.warning(request, error.message)
+            else:
+                done += 1
+        text = ngettext("%(count)d effect was seen to.", "%(count)d effects were seen to.", done)
+        messages.success(request, text % {"count": done})
+
+
+def _actor(request: HttpRequest) -> str:
+    return f"user:{request.user.pk}"

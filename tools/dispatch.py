@@ -135,8 +135,8 @@ def _after_gate(call: ToolCall, caller: Caller, grant: Grant, started: float) ->
     if request is None or request.state == "pending":
         return CallReport(call=call, outcome=Outcome.PENDING)
     if request.state != "approved":
-        gates.give_back(call, caller)
-        return finish(call, CallState.DENIED, started, error=gates.refusal(request))
+        error = gates.refusal(request, is_given_back=gates.give_back(call, caller))
+        return finish(call, CallState.DENIED, started, error=error)
     edited = request.edited_arguments
     verdict = _verdict(call, call.arguments if edited is None else edited, grant, caller)
     if verdict.effect is Effect.DENY:
@@ -253,7 +253,10 @@ def call_refuse(*, call_id: UUID, code: str, message: str, hint: str, fence: Fen
 
 
 def calls_abandon(*, run_id: UUID, code: str) -> int:
-    """Close what an ended run had proposed and not begun; returns how many calls."""
+    """Close what an ended run had proposed and not begun, or still asks a human about.
+
+    Returns how many calls were closed.
+    """
     rows = ToolCall.objects.filter(run_ref=run_id)
     error = {
         "code": code,
@@ -261,7 +264,7 @@ def calls_abandon(*, run_id: UUID, code: str) -> int:
         "retryable": False,
         "hint": "",
     }
-    return transition(
+    return gates.abandon(run_id=run_id, error=error) + transition(
         rows,
         CALL_MACHINE,
         CallState.DENIED,

@@ -7,18 +7,21 @@ import hashlib
 import json
 import logging
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 
 from approvals import services as approvals
 from approvals.models import ApprovalRequest
+from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError
+from boxoffice.common.transitions import transition
 from boxoffice.common.types import JsonObject
 from tools import guard, registry
 from tools.effects import context_of
 from tools.guard import Verdict
-from tools.models import Effect, ToolCall
+from tools.models import CALL_MACHINE, CallState, Effect, ToolCall
 from tools.permissions import Caller
 from tools.previews import preview_of
 from tools.spec import ToolInput, ToolSpec
@@ -104,19 +107,38 @@ def _as_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def give_back(call: ToolCall, caller: Caller) -> None:
-    """What was kept for the decision is free again once the decision is no."""
+def abandon(*, run_id: UUID, error: JsonObject) -> int:
+    """Close what an ended run still waits for, with the requests; returns how many calls."""
+    waiting = ToolCall.objects.select_for_update().filter(run_ref=run_id, state=CallState.GATED)
+    if not list(waiting.order_by("id").values_list("pk", flat=True)):
+        return 0
+    approvals.requests_abandon(run_ref=run_id, detail=error)
+    return transition(
+        ToolCall.objects.filter(run_ref=run_id),
+        CALL_MACHINE,
+        CallState.DENIED,
+        only_from=CallState.GATED,
+        reason_code=error["code"],
+        error=error,
+        finished_at=now(),
+    )
+
+
+def give_back(call: ToolCall, caller: Caller) -> bool:
+    """What was kept for the decision is free again once the decision is no; whether it is."""
     spec = registry.find(call.tool)
     if spec is None or spec.on_refused is None:
-        return
+        return False
     try:
         with transaction.atomic():
             spec.on_refused(context_of(call, caller), guard.parse(spec, call.arguments))
     except (BoxOfficeError, guard.ArgumentsInvalid) as error:
         logger.info("nothing to give back for call %s: %s", call.pk, error)
+        return False
+    return True
 
 
-def refusal(request: ApprovalRequest) -> JsonObject:
+def refusal(request: ApprovalRequest, *, is_given_back: bool) -> JsonObject:
     """What the model is told of a request that nobody approved."""
     decision = request.decisions.order_by("-id").first()
     said = (decision.note if decision else "") or ""
@@ -129,6 +151,8 @@ def refusal(request: ApprovalRequest) -> JsonObject:
     code, message = texts.get(request.state, ("not_approved", "This was not approved."))
     if said:
         message = f"{message} Reason given: {said}"
+    if is_given_back:
+        message = f"{message} What was kept for it has been given back."
     return {
         "code": code,
         "message": message,

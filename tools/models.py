@@ -1,5 +1,7 @@
 """The ledger of tool calls: one row for every call that a model proposed, allowed or not."""
 
+from datetime import datetime
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -67,7 +69,13 @@ VERDICT_COLUMNS = (
 
 
 class ToolCall(TenantModel):
-    """One proposed call. ``origin`` names who asked; no key points upward."""
+    """One proposed call. ``origin`` names who asked; no key points upward.
+
+    ``undone_since`` is set by readers who have looked for it: since when it is to be, or has been,
+    undone.
+    """
+
+    undone_since: datetime | None = None
 
     call_id = models.CharField(_("call id of the model"), max_length=128)
     origin = models.CharField(_("origin"), max_length=128)
@@ -190,3 +198,88 @@ class RemoteEffect(TenantModel):
 
     def __str__(self) -> str:
         return f"{self.provider}: {self.call_id}"
+
+
+class UndoState(models.TextChoices):
+    """Where the undoing of one call is."""
+
+    DUE = "due", _("to be undone")
+    UNDONE = "undone", _("undone")
+    NOTHING = "nothing", _("nothing to undo")
+    STUCK = "stuck", _("needs a person")
+    SETTLED = "settled", _("settled by a person")
+
+
+UNDO_MACHINE = machine(
+    "state",
+    {
+        UndoState.DUE: {UndoState.UNDONE, UndoState.NOTHING, UndoState.STUCK},
+        UndoState.STUCK: {UndoState.DUE, UndoState.SETTLED},
+        UndoState.UNDONE: set(),
+        UndoState.NOTHING: set(),
+        UndoState.SETTLED: set(),
+    },
+)
+
+
+class UndoReason(models.TextChoices):
+    """Why what a run did is taken back."""
+
+    CANCELLED = "cancelled", _("the fan stopped the answer")
+    FAILED = "failed", _("the answer failed")
+
+
+class Undo(TenantModel):
+    """One effect of a run that is over, to be taken back: what is left to do survives any crash.
+
+    ``call`` is what was done, ``inverse`` the newest call that was made to undo it; each try makes
+    a call of its own. ``run_ref`` and ``conversation_ref`` are the call's.
+    """
+
+    call = models.OneToOneField(
+        ToolCall, on_delete=models.PROTECT, related_name="undo", verbose_name=_("call")
+    )
+    inverse = models.OneToOneField(
+        ToolCall,
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="undoes",
+        verbose_name=_("undoing call"),
+    )
+    run_ref = models.UUIDField(_("run"))
+    conversation_ref = models.UUIDField(_("conversation"), null=True)
+    reason = models.CharField(_("reason"), max_length=16, choices=UndoReason)
+    state = models.CharField(_("state"), max_length=8, choices=UndoState, default=UndoState.DUE)
+    attempts = models.PositiveSmallIntegerField(_("attempts"), default=0)
+    next_attempt_at = models.DateTimeField(_("next attempt at"))
+    error = models.JSONField(_("error"), null=True)
+    note = models.TextField(_("note"), blank=True, default="")
+    created_at = models.DateTimeField(_("created at"), auto_now_add=True)
+    finished_at = models.DateTimeField(_("finished at"), null=True)
+
+    class Meta:
+        verbose_name = _("effect to undo")
+        verbose_name_plural = _("effects to undo")
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=UndoState.values), name="undo_state_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(reason__in=UndoReason.values), name="undo_reason_known"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="undone") | Q(inverse__isnull=False),
+                name="undo_undone_by_a_call",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="settled") | ~Q(note=""), name="undo_settled_with_a_note"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["tenant", "run_ref"], name="undo_tenant_run"),
+            models.Index(fields=["tenant", "conversation_ref"], name="undo_tenant_conversation"),
+            models.Index(fields=["next_attempt_at"], condition=Q(state="due"), name="undo_due"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.call_id} ({self.state})"

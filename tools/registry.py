@@ -11,6 +11,7 @@ from tools.spec import (
     Previewer,
     Remote,
     Risk,
+    Standing,
     ToolContext,
     ToolInput,
     ToolOutput,
@@ -34,6 +35,10 @@ def register(spec: ToolSpec) -> ToolSpec:
         raise BadTool(f"{spec.name}: a gated tool shows what will change (preview).")
     if spec.remote is not None and spec.is_read:
         raise BadTool(f"{spec.name}: a read has no remote effect.")
+    if (spec.inverse is None) != (spec.stands is None):
+        raise BadTool(f"{spec.name}: what has an inverse says whether its effect still stands.")
+    if spec.inverse is not None and spec.risk is not Risk.WRITE_REVERSIBLE:
+        raise BadTool(f"{spec.name}: only a reversible write has an inverse.")
     _tools[spec.name] = spec
     return spec
 
@@ -45,6 +50,7 @@ def tool(
     gate: Gate = Gate.NONE,
     preview: Previewer | None = None,
     inverse: Inverse | None = None,
+    stands: Standing | None = None,
     on_gated: Callable[[ToolContext, Any, datetime], None] | None = None,
     on_refused: Callable[[ToolContext, Any], None] | None = None,
     remote: Remote | None = None,
@@ -75,6 +81,7 @@ def tool(
                 gate=gate,
                 preview=preview,
                 inverse=inverse,
+                stands=stands,
                 on_gated=on_gated,
                 on_refused=on_refused,
                 remote=remote,

@@ -64,6 +64,7 @@ class ToolContext:
 type Runner = Callable[[ToolContext, Any], ToolOutput]
 type Previewer = Callable[[ToolContext, Any], JsonObject]
 type Inverse = Callable[[JsonObject], tuple[str, JsonObject]]
+type Standing = Callable[[ToolContext, JsonObject], bool]
 type Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
 type Lookup = Callable[[str, JsonObject], Awaitable[JsonObject | None]]
 
@@ -99,7 +100,9 @@ class ToolSpec:
     ``run`` works inside the transaction that also stores its result, so it must touch nothing
     but the database; what happens elsewhere is in ``remote``. ``preview`` reads only, and says
     what would change: ``{"summary", "before", "after", "warnings", "undo"}``. ``inverse`` maps a
-    stored result to the call that undoes it.
+    stored result to the call that undoes it, by a tool without a remote part, and
+    ``stands(context, result)`` reads whether there is still something to undo: what has ended by
+    itself, was undone already, or was used up for good no longer stands.
     ``on_gated(context, arguments, until)`` runs when a request for a human is made that ends at
     ``until``; what it reserves must not run out before the decision. ``on_refused`` gives it back.
     The preview must not show what ``on_gated`` moves (an expiry time): the approval binds to it.
@@ -114,6 +117,7 @@ class ToolSpec:
     gate: Gate = Gate.NONE
     preview: Previewer | None = None
     inverse: Inverse | None = None
+    stands: Standing | None = None
     on_gated: Callable[[ToolContext, Any, datetime], None] | None = None
     on_refused: Callable[[ToolContext, Any], None] | None = None
     remote: Remote | None = None

@@ -1,13 +1,14 @@
-"""Celery's door: what another party did, and nobody wrote down."""
+"""Celery's doors of the tools room: ids in, nothing out; safe to deliver twice, late, or never."""
 
 import asyncio
 import logging
+from uuid import UUID
 
 from celery import shared_task
 from django.db import DatabaseError
 
 from boxoffice.tenancy.scope import operator_scope, tenant_scope
-from tools import remote
+from tools import compensation, remote
 
 logger = logging.getLogger(__name__)
 
@@ -32,3 +33,16 @@ def resolve_effects() -> None:
                 remote.conclude(call_id=sending.call_id, finding=finding)
         except DatabaseError:
             logger.exception("call %s: what was found is looked up again", sending.call_id)
+
+
+@shared_task(name="tools.undo_run")  # type: ignore[untyped-decorator]
+def undo_run(tenant_id: str, run_id: str) -> None:
+    """Undo what is due of one run."""
+    with tenant_scope(UUID(tenant_id)):
+        compensation.undo_run(run_id=UUID(run_id))
+
+
+@shared_task(name="tools.undo_due")  # type: ignore[untyped-decorator]
+def undo_due() -> None:
+    """Undo what is due anywhere."""
+    compensation.undo_due()

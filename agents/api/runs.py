@@ -44,11 +44,15 @@ class RunCancel(APIView):
 
     @extend_schema(operation_id="runs_cancel", request=CancelBody, responses={202: RunSerializer})
     def post(self, request: Request, run_id: UUID) -> Response:
-        """Stop the run: at once, or at its worker's next heartbeat. 409 when it is over."""
-        read_body(CancelBody, request)
+        """Stop the run, with what it has said so far as its answer. 409 when it is over.
+
+        A stop that was accepted wins over an answer that comes after it. What the run did stays
+        as it is unless `compensate` is true.
+        """
+        undo = read_body(CancelBody, request)["compensate"]
 
         def act() -> Response:
-            run = services.run_cancel(principal=principal_of(request), run_id=run_id)
+            run = services.run_cancel(principal=principal_of(request), run_id=run_id, undo=undo)
             return Response(RunSerializer(run).data, status=status.HTTP_202_ACCEPTED)
 
         return idempotent(request, act)

@@ -107,7 +107,14 @@ class ForkBody(Body):
 
 
 class CancelBody(Body):
-    """Nothing to say."""
+    """How to stop."""
+
+    compensate = YesOrNo(
+        required=False,
+        default=False,
+        help_text="Also take back what the run did and can be undone: seats that it held go back. "
+        "Can be asked for later too, when the run was stopped without.",
+    )
 
 
 class ConversationSerializer(serializers.ModelSerializer[Conversation]):

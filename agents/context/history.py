@@ -20,6 +20,12 @@ _UNFINISHED = {
 _WAITS = {"fan": "pending_confirmation", "reviewer": "pending_approval"}
 
 
+_UNDONE = (
+    "This was done, and was taken back when the answer was stopped or failed: it holds no longer. "
+    "Do it again if the fan still wants it."
+)
+
+
 class History:
     """Messages in the order of the Messages API; grows only at its end."""
 
@@ -89,8 +95,21 @@ def call_data(call: ToolCall) -> JsonObject:
     return dict(_UNFINISHED.get(state) or outcome_data(call))
 
 
+def call_data_later(call: ToolCall) -> JsonObject:
+    """What is to be said now of a call of a run that is over: it may have been undone since."""
+    if call.state == CallState.COMPENSATED or call.undone_since is not None:
+        return _undone(call)
+    return call_data(call)
+
+
+def _undone(call: ToolCall) -> JsonObject:
+    return {"status": "undone", "message": _UNDONE, "was": outcome_data(call)}
+
+
 def call_data_as_of(call: ToolCall, moment: datetime) -> JsonObject:
-    """What was to be said of a call at a moment in the past."""
+    """What was to be said, at a moment in the past, of a call of a run that was over by then."""
+    if call.undone_since is not None and call.undone_since <= moment:
+        return _undone(call)
     if call.finished_at is not None and call.finished_at <= moment:
         return outcome_data(call)
     if call.approval is not None and call.approval.created_at <= moment:

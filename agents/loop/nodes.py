@@ -94,6 +94,7 @@ class CallModel:
         _count(runner, turn)
         state.cost_micros_left -= cost_micros
         state.history.assistant(turn.blocks)
+        state.text = ""  # it stands in the step from now on
         state.open_calls = [call.pk for call in calls]
         runner.emit(step_committed(state.lease.seq, "model"))
         for call in calls:
@@ -112,6 +113,7 @@ class CallModel:
             turn=turn,
             sent=sent,
             answer=answer,
+            is_last_step=state.is_last_step,
         )
         _count(runner, turn)
         runner.emit(step_committed(state.lease.seq, "model"))

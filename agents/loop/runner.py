@@ -149,8 +149,12 @@ class Runner:
 
     async def _stopped(self) -> None:
         """The fan stopped the run: what was said so far is kept."""
-        text = self.state.text.strip()
+        # No second interruption: what ends the run is not to be cut short.
+        self._interruption = Interruption.STOPPED
+        state: RunState | None = getattr(self, "state", None)  # not while it is being loaded
+        text = "" if state is None else state.text.strip()
+        answer = "" if state is None else state.answer(text)
         try:
-            await self.end(State.CANCELLED, answer=self.state.answer(text), partial_text=text)
+            await self.end(State.CANCELLED, answer=answer, partial_text=text)
         except LeaseLost:
             logger.info("run %s was taken over", self.lease.run_id)

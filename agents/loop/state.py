@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from agents.context.history import History, add_human, add_run
+from agents.context.history import History, add_human, add_run, call_data_later
 from agents.context.prompt import Setting
 from agents.leases import Lease
 from agents.models import Message, Run, Step, StepKind
@@ -76,6 +76,11 @@ _RUNS = """
 WHERE tenant_id = %s AND conversation_id = %s AND parent_id IS NULL AND id <= %s
 ORDER BY id DESC LIMIT %s
 """
+# What is to be taken back counts as taken back: nothing may be built on it any more.
+_UNDONE = """
+SELECT call_id, created_at FROM tools_undo
+WHERE tenant_id = %s AND run_ref = ANY(%s) AND state IN ('due', 'undone')
+"""
 
 
 def state_load(*, lease: Lease) -> RunState:
@@ -104,7 +109,8 @@ def state_load(*, lease: Lease) -> RunState:
     of_runs = [lease.tenant_id, [each.pk for each in runs]]
     second.select(Step, "WHERE tenant_id = %s AND run_id = ANY(%s) ORDER BY run_id, seq", of_runs)
     second.select(ToolCall, "WHERE tenant_id = %s AND run_ref = ANY(%s)", of_runs)
-    spent, grant, steps, calls = second.send()
+    second.add(_UNDONE, of_runs)
+    spent, grant, steps, calls, undos = second.send()
     state = RunState(
         lease=lease,
         caller=caller,
@@ -123,9 +129,11 @@ def state_load(*, lease: Lease) -> RunState:
             run.max_cost_micros - run.cost_micros, max_day_cost - spent_today_read(spent)
         ),
     )
-    _load_history(
-        state, runs, loaded(Step, steps), loaded(ToolCall, calls), loaded(Message, found_humans)
-    )
+    known = loaded(ToolCall, calls)
+    undone = dict(undos.rows)
+    for call in known:
+        call.undone_since = undone.get(call.pk)
+    _load_history(state, runs, loaded(Step, steps), known, loaded(Message, found_humans))
     return state
 
 
@@ -144,7 +152,7 @@ def _load_history(
     for past in runs:
         while humans and humans[0].created_at < past.created_at:
             add_human(state.history, humans.pop(0))
-        add_run(state.history, past, of_run[past.pk], calls)
+        add_run(state.history, past, of_run[past.pk], calls, call_data_later)
     _load_open(state, of_run[runs[-1].pk], calls)
 
 

@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import Error
 
 from agents import checkpoints, leases
+from agents.control import Listener
 from agents.database import in_db
 from agents.llm.gateway import Gateway, ModelUnavailable
 from agents.llm.turns import ModelRequest, ModelTurn
@@ -111,6 +112,7 @@ class WorkerRuntime:
         self._gateway = Gateway()
         self._publisher = Publisher()
         self._heart = asyncio.create_task(self._beat_forever())
+        self._listener = Listener(owner=self.owner, on_word=self._look_at)
 
     async def _advance(self, run_id: UUID | None) -> None:
         self._busy += 1
@@ -163,12 +165,22 @@ class WorkerRuntime:
                 continue
             try:
                 with operator_scope("leases of this worker"):
-                    await self._beat()
+                    await self._beat(dict(self._live))
             except (Error, OSError) as error:
                 logger.warning("heartbeat: %s", type(error).__name__)
 
-    async def _beat(self) -> None:
-        asked = dict(self._live)
+    async def _look_at(self, run_id: UUID) -> None:
+        """A word came about a run: what the database says of it counts, not the word."""
+        runner = self._live.get(run_id)
+        if runner is None:
+            return
+        try:
+            with operator_scope("a lease of this worker"):
+                await self._beat({run_id: runner})
+        except (Error, OSError) as error:
+            logger.warning("run %s was not looked at: %s", run_id, type(error).__name__)
+
+    async def _beat(self, asked: dict[UUID, Runner]) -> None:
         beats = await in_db(leases.heartbeat, owner=self.owner, run_ids=list(asked))
         held = {beat.run_id: beat for beat in beats}
         for run_id, runner in asked.items():
@@ -193,6 +205,7 @@ class WorkerRuntime:
             else:
                 await asyncio.sleep(0)
         self._heart.cancel()
+        await self._listener.close()
         await self._publisher.close()
         await self._gateway.close()
 

@@ -42,6 +42,11 @@ class Conversation(TenantModel):
     def __str__(self) -> str:
         return self.title or str(self.pk)
 
+    @property
+    def owner_key(self) -> str:
+        """Whose it is, in the words of ledgers and logs."""
+        return f"user:{self.user_id}" if self.user_id is not None else f"visitor:{self.visitor}"
+
 
 class Speaker(models.TextChoices):
     """Who said it."""

@@ -84,6 +84,7 @@ class Run(TenantModel):
     handed_out_at = models.DateTimeField(null=True)
     told_to_wait_at = models.DateTimeField(null=True)
     cancel_requested_at = models.DateTimeField(null=True)
+    undo_requested_at = models.DateTimeField(null=True, editable=False)
     is_tainted = models.BooleanField(_("has seen text from outside"), default=False)
     error = models.JSONField(_("error"), null=True)
     created_at = models.DateTimeField(_("created at"), auto_now_add=True)

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from agents import services, signals
-from agents.context.history import call_data, result_block
+from agents.context.history import call_data_later, result_block
 from agents.models import Conversation, Message, Run, Speaker, Step, StepKind
 from agents.replay.changes import (
     Change,
@@ -251,7 +251,7 @@ def _copied(plan: ForkPlan, step: Step) -> JsonObject:
     elif step.kind == StepKind.RESULTS and "blocks" not in content:
         mine = [plan.record.calls[call_id] for call_id in content["calls"]]
         content["blocks"] = [
-            result_block(call.call_id, call.tool, call_data(call)) for call in mine
+            result_block(call.call_id, call.tool, call_data_later(call)) for call in mine
         ]
     return content
 

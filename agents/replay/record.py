@@ -19,6 +19,7 @@ from approvals.models import Decision
 from boxoffice.common.exceptions import Forbidden, InvalidInput
 from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.principals import Principal
+from tools.compensation import undone_since
 from tools.models import ToolCall
 
 RIGHT = "replay_runs"
@@ -168,11 +169,14 @@ def record_load(run: Run) -> Record:
     calls = ToolCall.objects.filter(run_ref__in=ids).select_related("approval")
     digests = {step.sent["prompt"] for step in own if step.sent}
     humans = Message.objects.filter(conversation=run.conversation_id, speaker=Speaker.HUMAN)
+    known = {str(call.pk): call for call in calls.prefetch_related(decisions)}
+    for call_id, moment in undone_since(ids).items():
+        known[str(call_id)].undone_since = moment
     return Record(
         run=run,
         steps=own,
         past=[(each, steps.get(each.pk, [])) for each in past],
         humans=list(humans.order_by("id")),
-        calls={str(call.pk): call for call in calls.prefetch_related(decisions)},
+        calls=known,
         prompts={row.digest: row for row in PromptVersion.objects.filter(digest__in=digests)},
     )

@@ -48,6 +48,11 @@ POINTS: Final = (
     "read_committed",
     "answer_open",
     "answer_committed",
+    "end_open",
+    "end_committed",
+    "undo_begun",
+    "undo_open",
+    "undo_committed",
 )
 
 _subject: ContextVar[UUID | None] = ContextVar("crash_subject", default=None)

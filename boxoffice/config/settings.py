@@ -262,6 +262,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 5.0,
         "options": {"expires": 10},
     },
+    "tools.undo_due": {"task": "tools.undo_due", "schedule": 1.0, "options": {"expires": 5}},
     "audit.seal": {"task": "audit.seal", "schedule": 5.0, "options": {"expires": 10}},
 }
 

@@ -149,7 +149,7 @@ function holdCard(part, facts, actions) {
       button(t("buy"), () => actions.say(t("ask_buy")), "small"),
       button(t("release"), () => actions.say(t("ask_release")), "quiet small"),
     );
-    const isOffered = facts.newestHold === part.call && !fact.until;
+    const isOffered = facts.newestHold === part.call && !fact.until && !part.undo;
     card.replaceChildren(
       h(
         "div",

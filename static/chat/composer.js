@@ -44,12 +44,18 @@ export function setUpComposer({ onText, onStop }) {
     submit();
   });
   field.addEventListener("input", look);
+  const stopLabel = stop.querySelector(".visually-hidden");
+  const stopText = stopLabel.textContent;
   stop.addEventListener("click", onStop);
   look();
 
   return {
-    setWorking(isWorking) {
+    // While an answer is being stopped the button stays, and cannot be pressed again.
+    setWorking(isWorking, isStopping) {
       stop.hidden = !isWorking;
+      stop.classList.toggle("stopping", isStopping);
+      stop.setAttribute("aria-disabled", String(isStopping));
+      stopLabel.textContent = isStopping ? t("stopping") : stopText;
     },
     setBusy(busy) {
       isBusy = busy;

@@ -1,5 +1,7 @@
 // What the parts of a conversation say of each other: a hold that was bought, given back, kept.
 
+import { isPast } from "./clock.js";
+
 // A search is only a step on the way when what it found was used by the same answer.
 const USED_BY = { search_events: "search_seats", search_seats: "hold_seats" };
 const DECIDED_AWAY = new Set(["denied", "expired", "withdrawn"]);
@@ -49,6 +51,14 @@ export class Facts {
   hold(id) {
     if (!this.holds.has(id)) this.holds.set(id, { state: "active", until: null });
     return this.holds.get(id);
+  }
+
+  // Whether the fan may have a part of a stopped answer taken back.
+  canUndo(part) {
+    if (part.kind !== "tool" || !part.can_undo || part.undo || part.state !== "succeeded") return false;
+    if (part.tool !== "hold_seats") return true;
+    const hold = this.hold(part.data.hold_id);
+    return hold.state === "active" && !isPast(hold.until ?? part.data.expires_at);
   }
 
   // In a word, for telling whether a part must be drawn anew.

@@ -63,6 +63,10 @@ function talkPage() {
       redraw();
     },
     decide: (verb, approval) => connection.transmit({ type: verb, approval }),
+    undo: (run) => {
+      run.isUndoing = connection.transmit({ type: "cancel", run: run.id, compensate: true });
+      redraw();
+    },
   };
   const view = new View(log, actions);
   const composer = setUpComposer({ onText: say, onStop: stop });
@@ -80,7 +84,17 @@ function talkPage() {
 
   function stop() {
     const run = conversation.activeRun();
-    if (run) connection.transmit({ type: "cancel", run: run.id });
+    if (!run || run.isStopping) return;
+    run.isStopping = true;
+    connection.transmit({ type: "cancel", run: run.id });
+    redraw();
+  }
+
+  // A stop that a lost connection may have swallowed is said again: twice is the same as once.
+  function stopAgain() {
+    for (const run of conversation.runs.values()) {
+      if (run.isStopping && !run.isOver) connection.transmit({ type: "cancel", run: run.id });
+    }
   }
 
   function redraw() {
@@ -90,7 +104,7 @@ function talkPage() {
       isDrawing = false;
       const facts = new Facts(conversation);
       view.draw(conversation, facts);
-      composer.setWorking(facts.isBusy && config.is_owner);
+      composer.setWorking(facts.isBusy && config.is_owner, Boolean(conversation.activeRun()?.isStopping));
       if (waits) waits.hidden ||= !conversation.handedOff;
     });
   }
@@ -116,6 +130,7 @@ function talkPage() {
   const frames = {
     "message.accepted": (frame) => conversation.accepted(frame),
     "message.posted": (frame) => conversation.posted(frame.message),
+    "tool.undone": (frame) => conversation.undone(frame),
     "stream.available": () => {
       status.clear("stream");
       conversation.needsRefresh = true;
@@ -123,6 +138,7 @@ function talkPage() {
     "database.available": () => {
       status.clear("database");
       conversation.needsRefresh = true;
+      stopAgain();
     },
     error: (frame) => refused(frame),
   };
@@ -132,12 +148,19 @@ function talkPage() {
       status.say(frame.message, "warn", "database"); // what was written is sent again by itself
       return;
     }
+    const run = conversation.runs.get(frame.run);
+    if (run) {
+      run.isStopping = run.isUndoing = false;
+      conversation.needsRefresh = true;
+    }
     const entry = frame.client_id && conversation.local(frame.client_id);
     if (entry) Object.assign(entry, { status: "failed", problem: frame.message });
     else if (frame.code === "stream_unavailable") status.say(frame.message, "warn", "stream");
     else if (frame.approval) {
       conversation.needsRefresh = true;
       status.say(frame.message, "bad", "note");
+    } else if (run && frame.code === "conflict") {
+      // The answer was quicker than the stop: the page shows it, and there is nothing to say.
     } else if (frame.code !== "not_found" || frame.run) status.say(frame.message, "bad", "note");
   }
 
@@ -146,7 +169,7 @@ function talkPage() {
     if (handler) handler(detail);
     else if (detail.run) {
       conversation.apply(detail);
-      if (detail.type === "run.finished") announce.textContent = t("answer_ready");
+      if (detail.type === "run.finished") announce.textContent = t(detail.state === "cancelled" ? "stopped" : "answer_ready");
     }
     if (conversation.needsRefresh) refreshSoon();
     redraw();
@@ -154,6 +177,7 @@ function talkPage() {
   connection.addEventListener("status", ({ detail }) => {
     // What was said while the page was away may have come and gone: look at the whole again.
     if (detail.state === "open" && hasBeenLost) refreshSoon();
+    if (detail.state === "open") stopAgain();
     hasBeenLost ||= detail.state === "lost";
   });
   let hasBeenLost = false;

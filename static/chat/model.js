@@ -45,6 +45,8 @@ export class Conversation {
     run.lastStep = entry.last_step;
     run.step = Math.max(entry.last_step, old ? old.step : 0);
     run.handoff = entry.handoff;
+    run.isStopping = entry.is_stopping || Boolean(old?.isStopping && !entry.is_over);
+    run.isUndoing = Boolean(old?.isUndoing);
     const segment = this.addSegment(run);
     segment.parts = entry.parts.map((part) => {
       const key = partKey(part);
@@ -130,6 +132,18 @@ export class Conversation {
     return run;
   }
 
+  // What a run did was taken back, or could not be.
+  undone(frame) {
+    const run = this.runs.get(frame.run);
+    const part = run && this.part(run, `t:${frame.call}`);
+    if (!part) {
+      this.needsRefresh = true;
+      return;
+    }
+    run.isUndoing = false;
+    Object.assign(part, { state: frame.state, undo: frame.undo });
+  }
+
   // How far each unfinished run has been shown here.
   positions() {
     const after = {};
@@ -208,6 +222,8 @@ function newRun(id, seq) {
     live: "",
     committed: null,
     handoff: false,
+    isStopping: false,
+    isUndoing: false,
     segments: [],
   };
 }
@@ -228,6 +244,7 @@ function newestOf(part, old) {
   const newest = rank(old.state) > rank(part.state) ? { ...old, step: part.step } : part;
   const isBehind = !part.approval || (part.approval.state === "pending" && old.approval?.state !== "pending");
   newest.approval = old.approval && isBehind ? old.approval : part.approval;
+  newest.undo = !part.undo || part.undo === "due" ? (old.undo ?? part.undo) : part.undo;
   if (newest.approval && old.approval?.isSent && newest.approval.state === "pending") {
     newest.approval.isSent = true;
   }
@@ -288,6 +305,7 @@ const HANDLERS = {
   },
   "run.finished"(conversation, run, event) {
     Object.assign(run, { state: event.state, isOver: true, handoff: event.handoff });
+    run.isStopping = false;
     run.answer = event.answer;
     conversation.handedOff ||= event.handoff;
     const texts = run.segments.flatMap((one) => one.parts.filter((part) => part.kind === "text"));

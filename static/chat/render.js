@@ -94,7 +94,7 @@ export class View {
       return [this.piece(key, part.text, () => h("div", { class: "bubble" }, markdown(part.text)))];
     }
     const { isOver } = entry.run;
-    const state = JSON.stringify([part.state, part.summary, part.approval, part.data, isOver]);
+    const state = JSON.stringify([part.state, part.summary, part.approval, part.data, part.undo, isOver]);
     const facts = this.facts.about(part);
     return [
       this.piece(`${key}:step`, `${state}|${facts}`, () => step(part, isOver)),
@@ -121,19 +121,45 @@ export class View {
         }),
       );
     }
-    const isWorking = !run.isOver && run.state !== "waiting" && !run.live;
-    if (isWorking && !hasWork(entry)) {
+    const isWorking = !run.isOver && run.state !== "waiting" && !run.live && !hasWork(entry);
+    if (!run.isOver && (run.isStopping || isWorking)) {
       const wait = run.isInLine ? t("in_line") : t("queued");
-      const word = run.state === "queued" ? wait : t("thinking");
+      const work = run.state === "queued" ? wait : t("thinking");
+      const word = run.isStopping ? t("stopping") : work;
       pieces.push(this.piece(`${entry.key}/wait`, word, () => waiting(word)));
     }
     const end = run.state === "cancelled" ? t("stopped") : run.handoff ? t("handoff") : "";
     if (run.isOver && end) {
       pieces.push(this.piece(`${entry.key}/end`, end, () => h("p", { class: "note" }, end)));
     }
+    if (run.isOver) pieces.push(...this.undoing(entry.key, run));
+    return pieces;
+  }
+
+  // What is being taken back, what was, and what the fan may still have taken back.
+  undoing(key, run) {
+    const parts = run.segments.flatMap((segment) => segment.parts);
+    const isOffered = run.state === "cancelled" && this.actions.isOwner && !run.isUndoing;
+    const open = isOffered ? parts.filter((part) => this.facts.canUndo(part)) : [];
+    const undos = parts.map((part) => part.undo).filter((undo) => SAID_UNDO.has(undo));
+    if (run.isUndoing && !undos.includes("due")) undos.push("due");
+    const pieces = [...new Set(undos)].map((undo) => {
+      const word = t(`undo_${undo}`);
+      const build = undo === "due" ? () => waiting(word) : () => h("p", { class: "note", role: "status" }, word);
+      return this.piece(`${key}/undo:${undo}`, word, build);
+    });
+    if (open.length) {
+      const isSeats = open.every((part) => part.tool === "hold_seats");
+      const word = t(isSeats ? "undo_seats" : "undo_all");
+      const build = () =>
+        h("div", { class: "card-actions" }, button(word, () => this.actions.undo(run), "secondary small"));
+      pieces.push(this.piece(`${key}/undo`, word, build));
+    }
     return pieces;
   }
 }
+
+const SAID_UNDO = new Set(["due", "undone", "stuck"]);
 
 function rootOf(key) {
   const end = key.indexOf("/");

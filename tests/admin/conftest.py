@@ -28,7 +28,7 @@ from boxoffice.ticketing.models import (
     SupportTicket,
 )
 from tests.support.cast import Cast, make_cast
-from tools.models import RemoteEffect, ToolCall
+from tools.models import RemoteEffect, ToolCall, Undo
 
 
 def fill(cast: Cast, owner: User) -> None:
@@ -63,6 +63,13 @@ def fill(cast: Cast, owner: User) -> None:
         idempotency_key=str(uuid4()),
     )
     RemoteEffect.objects.create(call=call, provider="demo", request={}, sent_at=now())
+    Undo.objects.create(
+        call=call,
+        run_ref=run.pk,
+        conversation_ref=run.conversation_id,
+        reason="failed",
+        next_attempt_at=now(),
+    )
     request = request_create(
         action="refund_order",
         arguments={},

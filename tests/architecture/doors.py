@@ -95,6 +95,8 @@ TASKS = {
     "ticketing.deliver_emails": "the clock",
     "ticketing.expire_holds": "the clock",
     "tools.resolve_effects": "the clock",
+    "tools.undo_due": "the clock",
+    "tools.undo_run": "anybody who can write to the broker; undoes only what was noted as due",
 }
 
 # Whether a socket stays open, in the order of the columns above.

@@ -7,7 +7,8 @@ from pydantic import Field
 
 from boxoffice.common import clock
 from boxoffice.common.types import JsonObject, brl, minor
-from boxoffice.ticketing.exceptions import SalesClosed
+from boxoffice.ticketing.exceptions import HoldNotActive, HoldNotFound, SalesClosed
+from boxoffice.ticketing.models.sales import HoldStatus
 from boxoffice.ticketing.selectors.events import event_get
 from boxoffice.ticketing.selectors.sales import hold_of
 from boxoffice.ticketing.selectors.seats import SeatOption, seat_options
@@ -140,10 +141,21 @@ def _release(result: JsonObject) -> tuple[str, JsonObject]:
     return "release_hold", {"hold_id": result["hold_id"]}
 
 
+def _is_held(context: ToolContext, result: JsonObject) -> bool:
+    try:
+        hold = hold_of(hold_id=UUID(result["hold_id"]), user_id=fan_id(context))
+    except HoldNotFound:
+        return False
+    if hold.status == HoldStatus.PAYING:
+        raise HoldNotActive(hold.status)  # it is not known yet whether the seats are bought
+    return hold.status == HoldStatus.ACTIVE
+
+
 @tool(
     "hold_seats",
     risk=Risk.WRITE_REVERSIBLE,
     inverse=_release,
+    stands=_is_held,
     examples=({"event_id": EXAMPLE_EVENT, "seat_ids": EXAMPLE_SEATS},),
 )
 def hold_seats(context: ToolContext, arguments: HoldSeatsInput) -> HoldOut:
