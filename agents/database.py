@@ -32,6 +32,8 @@ async def in_db[**P, R](unit: Callable[P, R], *args: P.args, **kwargs: P.kwargs)
         return await asyncio.shield(work)
     except asyncio.CancelledError:
         await asyncio.wait([work])
+        if not work.cancelled():
+            work.exception()  # the caller has something else to do: nobody else looks at it
         raise
 
 

@@ -38,8 +38,11 @@ ANSWER = "Pronto. Está tudo como foi pedido, e nada além disso."
 # After these a run waits for its human, or is over: nobody takes it up again.
 RESTS = {"wait_committed", "answer_committed"}
 
+# Passed when a run ends otherwise than by its answer: test_killed_undo dies there.
+UNDOING = {"end_open", "end_committed", "undo_begun", "undo_open", "undo_committed"}
+
 # Passed outside of any conversation: the tests of e-mail die there.
-ELSEWHERE = {"email_begun", "email_sent"}
+ELSEWHERE = {"email_begun", "email_sent"} | UNDOING
 
 # What a driver waits for: it goes on with the run's state once this says so.
 type Drive = Iterator[frozenset[str]]

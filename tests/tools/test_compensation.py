@@ -15,8 +15,8 @@ from boxoffice.common.exceptions import Conflict, InvalidInput
 from boxoffice.tenancy.models import Tier
 from boxoffice.ticketing.models import Hold
 from boxoffice.ticketing.services.holds import hold_release
-from boxoffice.ticketing.services.orders import order_place
 from tests.support.cast import Cast, arena, teatro
+from tests.ticketing.buying import order_place
 from tools import compensation, dispatch, effects, registry
 from tools.compensation import MAX_TRIES
 from tools.models import ToolCall, Undo, UndoReason, UndoState
