@@ -4,7 +4,7 @@ Django's own async ORM runs on one thread and would serialise all runs of a proc
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -25,15 +25,22 @@ async def in_db[**P, R](unit: Callable[P, R], *args: P.args, **kwargs: P.kwargs)
     """
     loop = asyncio.get_running_loop()
     context = copy_context()
-    work = loop.run_in_executor(
-        _executor, context.run, _with_connection, partial(unit, *args, **kwargs)
+    return await uncut(
+        loop.run_in_executor(
+            _executor, context.run, _with_connection, partial(unit, *args, **kwargs)
+        )
     )
+
+
+async def uncut[R](work: Awaitable[R]) -> R:
+    """Await work to its end; who is cancelled meanwhile hears of it only then."""
+    future = asyncio.ensure_future(work)
     try:
-        return await asyncio.shield(work)
+        return await asyncio.shield(future)
     except asyncio.CancelledError:
-        await asyncio.wait([work])
-        if not work.cancelled():
-            work.exception()  # the caller has something else to do: nobody else looks at it
+        await asyncio.wait([future])
+        if not future.cancelled():
+            future.exception()  # the caller has something else to do: nobody else looks at it
         raise
 
 

@@ -19,7 +19,7 @@ from agents import checkpoints, leases
 from agents.context.history import call_data
 from agents.context.prompt import system_prompt
 from agents.context.request import Sent, request_build
-from agents.database import in_db
+from agents.database import in_db, uncut
 from agents.llm.turns import ModelRequest, ModelTurn
 from agents.loop.events import (
     approval_requested,
@@ -68,7 +68,8 @@ class CallModel:
             return await self._ask(runner, turn, sent)
         if turn.calls or turn.stop_reason == "max_tokens":
             return Stop(handoff="budget_steps" if turn.calls else "budget_tokens", turn=turn)
-        return await self._answer(runner, turn, sent)
+        # What is committed is told to the page, even if the heartbeat finds the run over first.
+        return await uncut(self._answer(runner, turn, sent))
 
     def _request(self, runner: Runner) -> tuple[ModelRequest, Sent]:
         state = runner.state

@@ -5,7 +5,7 @@ import logging
 from enum import StrEnum
 
 from agents import checkpoints
-from agents.database import in_db
+from agents.database import in_db, uncut
 from agents.leases import Lease, LeaseLost, StopRequested
 from agents.llm.gateway import Gateway
 from agents.loop.events import run_finished, run_started, text_delta
@@ -96,16 +96,21 @@ class Runner:
         handoff: str = "",
     ) -> None:
         """End the run otherwise than by its answer, and tell the page."""
-        await in_db(
-            checkpoints.run_end,
-            lease=self.lease,
-            state=state,
-            answer=answer,
-            partial_text=partial_text,
-            error=error,
-            handoff=handoff,
-        )
-        self.emit(run_finished(state, answer, is_handoff=bool(handoff)))
+
+        async def ended() -> None:
+            await in_db(
+                checkpoints.run_end,
+                lease=self.lease,
+                state=state,
+                answer=answer,
+                partial_text=partial_text,
+                error=error,
+                handoff=handoff,
+            )
+            self.emit(run_finished(state, answer, is_handoff=bool(handoff)))
+
+        # Between the commit and the word to the page the heartbeat may find the run held no more.
+        await uncut(ended())
 
     async def _work(self) -> None:
         self.state = await in_db(state_load, lease=self.lease)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from agents import checkpoints, recovery, services
+from agents import checkpoints, leases, recovery, services
 from agents.control import tell_worker
 from agents.loop import worker as host
 from agents.models import Conversation, Message, Run, RunState, Speaker
@@ -130,6 +130,16 @@ def test_a_write_in_the_middle_is_made_to_its_end_and_what_follows_is_not_begun(
             )
         ]
     )
+    # The stop stands in line for the run's row, and the next write could overtake it.
+    stopped, fences = threading.Event(), []
+    fence = leases.fence
+
+    def patient(lease: leases.Lease) -> None:
+        fences.append(lease)
+        assert len(fences) == 1 or stopped.wait(20)
+        fence(lease)
+
+    monkeypatch.setattr(leases, "fence", patient)
     run = arena.post("ana", "reserve")
     future = worker.start(run.tenant_id, run.pk)
     assert inside.wait(20)
@@ -138,6 +148,7 @@ def test_a_write_in_the_middle_is_made_to_its_end_and_what_follows_is_not_begun(
     until_somebody_waits()
     go.set()
     stopping.join()
+    stopped.set()
     future.result(30)
     assert arena.run(run.pk).state == RunState.CANCELLED
     assert [call.state for call in arena.calls(run.pk)] == ["succeeded", "denied"]
@@ -380,3 +391,26 @@ def nothing_is_open(arena: Cast, conversation_id: Any) -> None:
         assert {run.state for run in runs}.isdisjoint({"queued", "running", "waiting"})
         calls = ToolCall.objects.filter(conversation_ref=conversation_id)
         assert {call.state for call in calls} <= {"succeeded", "denied", "failed", "compensated"}
+
+
+def test_a_run_that_the_heart_finds_over_has_told_its_page(
+    arena: Cast, worker: Worker, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heartbeat comes between the commit of the answer and the word to the page."""
+    commit = checkpoints.answer_commit
+
+    def beaten(**about: Any) -> Any:
+        done = commit(**about)
+        (runner,) = worker.runtime._live.values()
+        worker.runtime._loop.call_soon_threadsafe(runner.lost)
+        heard = threading.Event()
+        worker.runtime._loop.call_soon_threadsafe(heard.set)
+        assert heard.wait(20)
+        return done
+
+    monkeypatch.setattr(checkpoints, "answer_commit", beaten)
+    model.script([Reply.text("Olá, ana!")])
+    run = arena.post("ana", "oi")
+    worker.work(run)
+    assert arena.run(run.pk).state == RunState.SUCCEEDED
+    assert ends_on_the_page(run) == ["succeeded"]
