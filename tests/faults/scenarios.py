@@ -49,7 +49,8 @@ def scenarios() -> list[Scenario]:
     return [
         Scenario(tool=spec.name, decision=decision)
         for spec in registry.all_tools()
-        for decision in DECISIONS[spec.gate]
+        # What can be undone is undone, too, by a fan who stops the run.
+        for decision in (*DECISIONS[spec.gate], *["stop"] * (spec.inverse is not None))
     ]
 
 

@@ -8,6 +8,7 @@ import os
 import signal
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,31 +29,32 @@ from tests.faults.scenarios import CALLS, FAN, Call, Floor, Scenario
 from tests.support.cast import Cast
 from tests.support.scripted_model import Reply, last_tool_results, user_texts
 from tests.support.stack import test_database_url
-from tools.models import ToolCall
+from tools.models import CallState, ToolCall
 
 AT_ONCE = 24
 STOPPED_AT_ONCE = 5
 CASE_SECONDS = 90.0
+PASSES_SECONDS = 15.0
 RETRY_SECONDS = 30.0
 ANSWER = "Pronto. Está tudo como foi pedido, e nada além disso."
 # After these a run waits for its human, or is over: nobody takes it up again.
 RESTS = {"wait_committed", "answer_committed"}
 
-# Passed when a run ends otherwise than by its answer: test_killed_undo dies there.
-UNDOING = {"end_open", "end_committed", "undo_begun", "undo_open", "undo_committed"}
-
 # Passed outside of any conversation: the tests of e-mail die there.
-ELSEWHERE = {"email_begun", "email_sent"} | UNDOING
+ELSEWHERE = {"email_begun", "email_sent"}
 
-# What a driver waits for: it goes on with the run's state once this says so.
+# A run whose call has happened and was told to the model; one whose call was undone.
+ACTED, UNDONE = "acted", "undone"
+WITH_RESULTS = 3
+# What a driver waits for: a state of the run, or one of the words above.
 type Drive = Iterator[frozenset[str]]
 
 
 def asks_what_it_is_told(body: JsonObject) -> Reply:
     """The model: proposes the call that the fan's message spells out, then says that it is done."""
-    if last_tool_results(body):
-        return Reply.text(ANSWER)
     wanted = json.loads(user_texts(body)[-1])
+    if last_tool_results(body):
+        return Reply.hang(after=3, text=ANSWER) if wanted["hang"] else Reply.text(ANSWER)
     return Reply.tools((wanted["tool"], wanted["arguments"]), text="Um momento, por favor.")
 
 
@@ -94,6 +96,7 @@ class Case:
     conversation: UUID = field(default_factory=uuid4)
     run: UUID | None = None
     passes: list[Pass] = field(default_factory=list)
+    over_at: float | None = None
     ending: Ending | None = None
     problems: list[str] = field(default_factory=list)
 
@@ -106,6 +109,17 @@ class Case:
         """What its file says."""
         places = [one for one in (self.before, self.death) if one is not None]
         return "; ".join(f"{self.order} {one.point} {one.count}" for one in places) or "watch"
+
+    @property
+    def has_died(self) -> bool:
+        """Whether its process came by."""
+        return str(self.death) in map(str, self.passes)
+
+    @property
+    def deaths(self) -> int:
+        """How many processes have died for it."""
+        passed = set(map(str, self.passes))
+        return sum(str(one) in passed for one in (self.before, self.death))
 
     @property
     def recovery(self) -> float | None:
@@ -165,11 +179,11 @@ class Walk:
                 self._step(live, case, self._drive(case))
             states = self._states(case for case, *_ in live.values())
             for case, drive, wanted, deadline in list(live.values()):
-                state = states.get(case.run, "")
-                if state in wanted and self._has_died(case, state):
+                found = states.get(case.run, set())
+                if found & wanted and self._has_died(case, wanted):
                     self._step(live, case, drive)
                 elif time.monotonic() > deadline:
-                    case.problems.append(self._stuck(case, state))
+                    case.problems.append(self._stuck(case, found))
                     del live[id(case)]
             time.sleep(0.05)
         for case in cases:
@@ -198,12 +212,18 @@ class Walk:
             call = CALLS[case.scenario.tool](self._floor)
         case.conversation = UUID(self._doors.post(FAN, "conversations/", {})["id"])
         (self._crash_dir / str(case.conversation)).write_text(f"{case.orders}\n")
-        text = json.dumps({"tool": case.scenario.tool, "arguments": call.arguments})
+        is_stopped = case.scenario.decision == "stop"
+        wanted = {"tool": case.scenario.tool, "arguments": call.arguments, "hang": is_stopped}
+        text = json.dumps(wanted)
         posted = self._doors.post(
             FAN, f"conversations/{case.conversation}/messages/", {"text": text}
         )
         case.run = UUID(posted["run"])
-        if case.scenario.decision != "plain":
+        if is_stopped:
+            yield frozenset({ACTED})
+            self._doors.post(FAN, f"runs/{case.run}/cancel/", {"compensate": True})
+            yield frozenset({UNDONE})
+        elif case.scenario.decision != "plain":
             yield frozenset({RunState.WAITING})
             self._decide(case, call)
         yield frozenset(RUN_MACHINE.terminal)
@@ -223,16 +243,29 @@ class Walk:
             case "expire":
                 _let_expire(request.pk)
 
-    def _states(self, cases: Iterable[Case]) -> dict[UUID | None, str]:
+    def _states(self, cases: Iterable[Case]) -> dict[UUID | None, set[str]]:
+        """How the cases' runs stand."""
+        runs = [case.run for case in cases if case.run]
+        states: dict[UUID | None, set[str]] = defaultdict(set)
         with self._floor.cast.scope():
-            rows = Run.objects.filter(pk__in=[case.run for case in cases if case.run])
-            return dict(rows.values_list("pk", "state"))
+            rows = Run.objects.filter(pk__in=runs)
+            for run, state, steps in rows.values_list("pk", "state", "last_seq"):
+                states[run] |= {state} | {ACTED} if steps >= WITH_RESULTS else {state}
+            undone = ToolCall.objects.filter(run_ref__in=runs, state=CallState.COMPENSATED)
+            for run in undone.values_list("run_ref", flat=True):
+                states[run].add(UNDONE)
+        return states
 
-    def _has_died(self, case: Case, state: str) -> bool:
-        """Whether the death is over that this state may follow: it is seen before its process."""
-        if case.death is None or state not in RUN_MACHINE.terminal:
+    def _has_died(self, case: Case, wanted: frozenset[str]) -> bool:
+        """Whether the death is over that the end may follow: it is seen before its process.
+
+        A place where two may be at work, and one is enough, need not be passed as often again.
+        """
+        if case.death is None or not wanted & RUN_MACHINE.terminal:
             return True
-        return any(str(one) == str(case.death) for one in self._passes(case))
+        case.passes = self._passes(case)
+        case.over_at = case.over_at or time.monotonic()
+        return case.has_died or time.monotonic() > case.over_at + PASSES_SECONDS
 
     def _passes(self, case: Case) -> list[Pass]:
         path = self._crash_dir / str(case.conversation)
@@ -245,9 +278,9 @@ class Walk:
             passes.append(Pass(point=point, count=counts[point], at=float(at), pid=int(pid)))
         return passes
 
-    def _stuck(self, case: Case, state: str) -> str:
+    def _stuck(self, case: Case, found: set[str]) -> str:
         passed = " ".join(str(one) for one in self._passes(case))
-        return f"the run is {state!r} after {CASE_SECONDS:g} s; passed: {passed}"
+        return f"the run is {sorted(found)} after {CASE_SECONDS:g} s; passed: {passed}"
 
     def _look(self, case: Case) -> None:
         case.passes = self._passes(case)
@@ -414,7 +447,8 @@ def die_everywhere(ground: Ground, scenarios: Sequence[Scenario], choose: Choose
         tour.go(later)
         matrix.cases += later
     _compare(matrix)
-    matrix.broken = ground.violations(killed=len(matrix.cases) + len(later))
+    matrix.broken = ground.violations(killed=sum(case.deaths for case in matrix.cases))
+    matrix.cases = [case for case in matrix.cases if case.has_died or case.problems]
     matrix.seconds = time.monotonic() - begun
     return matrix
 
