@@ -16,11 +16,14 @@ FIGURES = {
     "storage": "bytes that a step leaves in the database, at 10, 40 and 160 steps",
     "stream": "from the model's first byte to the browser's frame; 100 x 50 tokens/s to the page",
     "crowd": "300 runs at once: wall time, worker CPU and memory, database connections",
+    "fairness": "a fan's first token while another tenant has 500 runs queued, and without",
+    "soak": "thousands of steps on end: memory, growth of the tables, drift of a step's time",
 }
 EXAMPLES = """\
 examples:
   python -m benchmarks                    all figures, full size (about three minutes)
   python -m benchmarks --quick step       one figure, fewer repetitions
+  python -m benchmarks soak --steps 100000  as long as it takes (about twenty minutes)
   python -m benchmarks --json > bench.json
 """
 EXIT_FAILED = 1
@@ -33,7 +36,7 @@ def main() -> int:
     figures = []
     with servers() as environ:
         for name in options.figures or FIGURES:
-            figure = _measure(name, size, environ)
+            figure = _measure(name, size, environ, options.steps)
             if figure is None:
                 sys.stderr.write(f"{name} could not be measured.\n")
                 return EXIT_FAILED
@@ -56,13 +59,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("figures", nargs="*", metavar="figure", choices=[[], *FIGURES], default=[])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--size", choices=SIZES, default="full", help="how much to measure")
+    parser.add_argument("--steps", type=_steps, metavar="N", help="how many steps soak takes")
     parser.add_argument("--json", action="store_true", help="JSON on stdout instead of tables")
     return parser
 
 
-def _measure(name: str, size: str, environ: Mapping[str, str]) -> Figure | None:
+def _steps(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _measure(name: str, size: str, environ: Mapping[str, str], steps: int | None) -> Figure | None:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.child", name, size],
+        [sys.executable, "-m", "benchmarks.child", name, size, *([str(steps)] if steps else [])],
         cwd=CHECKOUT,
         env=environ,
         stdout=subprocess.PIPE,

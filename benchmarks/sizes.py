@@ -24,6 +24,11 @@ class Size:
     rules: tuple[int, ...]
     """Rules in force."""
     guard_calls: int
+    rush: int
+    """Runs that one tenant has queued."""
+    rush_talks: int
+    """Messages of another tenant meanwhile, one after another."""
+    soak_steps: int
 
 
 SIZES = {
@@ -40,6 +45,9 @@ SIZES = {
         workers=(1, 2),
         rules=(1, 50, 500),
         guard_calls=2_000,
+        rush=500,
+        rush_talks=20,
+        soak_steps=10000,
     ),
     "quick": Size(
         step_runs=10,
@@ -54,6 +62,9 @@ SIZES = {
         workers=(2,),
         rules=(1, 50, 500),
         guard_calls=300,
+        rush=500,
+        rush_talks=12,
+        soak_steps=2000,
     ),
     "tiny": Size(
         step_runs=2,
@@ -68,5 +79,8 @@ SIZES = {
         workers=(1,),
         rules=(1, 5),
         guard_calls=5,
+        rush=6,
+        rush_talks=1,
+        soak_steps=24,
     ),
 }

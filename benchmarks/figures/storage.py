@@ -35,9 +35,9 @@ def measure(size: Size) -> Figure:
     tables: dict[str, float] = {}
     for steps, count in size.storage.items():
         runs = queue_runs(stage, count)
-        before, clock = _written(), Clock()
+        before, clock = written(), Clock()
         work(stage, runs, steps=steps, clock=clock)
-        after, all_steps = _written(), steps * count
+        after, all_steps = written(), steps * count
         tables = {t: (after.tables[t] - before.tables[t]) / all_steps for t in TABLES}
         expected = "<= 4,096 B" if steps == longest else "flat"
         rows += [
@@ -73,7 +73,8 @@ def measure(size: Size) -> Figure:
     )
 
 
-def _written() -> Written:
+def written() -> Written:
+    """What there is now."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT name, pg_total_relation_size(name::regclass) FROM unnest(%s::text[]) name",
