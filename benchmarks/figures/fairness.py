@@ -68,10 +68,10 @@ def measure(size: Size) -> Figure:
             Row(figure="  questions during the rush", value=len(busy), unit=""),
             Row(figure="  runs of the rush still queued after the last", value=left, unit=""),
             Row(
-                figure="one claim with the rush queued, p50", value=quantile(claims, 0.5), unit="ms"
+                figure="one claim from as long a line, p50", value=quantile(claims, 0.5), unit="ms"
             ),
             Row(
-                figure="one claim with the rush queued, p95",
+                figure="one claim from as long a line, p95",
                 value=quantile(claims, 0.95),
                 unit="ms",
             ),

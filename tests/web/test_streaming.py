@@ -113,6 +113,29 @@ def test_what_is_written_without_a_server_is_sent_once(
     ana.forget_lost_connection()
 
 
+def test_a_fan_whose_answer_has_to_wait_reads_that_it_is_in_line(
+    house: Tenant, window: Open, ana: Window, model: ScriptedModel, scripted: Stack
+) -> None:
+    rest = threading.Event()
+    model.route(lambda body: Reply.text("Recebi: " + user_texts(body)[-1]).when(rest))
+    fabio = window(scripted)
+    fabio.sign_in("fabio")
+    tenants = Tenant.objects.filter(pk=house.pk)
+    elsewhere(lambda: tenants.update(max_concurrent_runs=1))
+    try:
+        fabio.start("primeiro")
+        model.wait_for_requests(1)
+        ana.start("depois")
+        waits = ana.page.locator("#log .thinking", has_text="na fila")
+        waits.wait_for()
+        rest.set()
+        wait_for_text(ana.page, "Recebi: depois")
+        assert waits.count() == 0
+        wait_for_text(fabio.page, "Recebi: primeiro")
+    finally:
+        elsewhere(lambda: tenants.update(max_concurrent_runs=house.max_concurrent_runs))
+
+
 def test_stop_keeps_what_was_said(ana: Window, model: ScriptedModel) -> None:
     rest = threading.Event()
     in_two_parts(model, rest)
