@@ -11,15 +11,17 @@ from django.test import Client, override_settings
 from pytest_django import DjangoDbBlocker
 
 from agents import handout
-from agents.models import Conversation, Run
+from agents.models import Conversation, Replay, Run
 from approvals import services as approvals
 from approvals.models import ApprovalRequest
 from approvals.policies import versions
 from boxoffice.audit import chain
+from boxoffice.common.clock import now
 from boxoffice.ticketing.models import Hold, Order
 from tests.support.cast import Cast, make_cast
 from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.worker import Worker
+from tools.models import ToolCall, Undo, UndoReason
 
 
 @dataclass
@@ -112,6 +114,13 @@ def live(cast: Cast, worker: Worker, model: ScriptedModel, fan: str, reviewer: s
     )
     with cast.scope():
         versions.draft_create(source="rules: []")
+        call = ToolCall.objects.filter(tool="hold_seats", state="succeeded").earliest("id")
+        Undo.objects.create(
+            call=call, run_ref=call.run_ref, reason=UndoReason.CANCELLED, next_attempt_at=now()
+        )
+        replay = Replay.objects.create(
+            run_id=call.run_ref, from_step=2, asked_by=cast.user(reviewer)
+        )
     chain.seal_all()
     made = by_token(cast, fan).post(
         f"/t/{cast.tenant.slug}/api/v1/conversations/",
@@ -123,6 +132,7 @@ def live(cast: Cast, worker: Worker, model: ScriptedModel, fan: str, reviewer: s
     ids = {
         "conversation_id": review.conversation_id,
         "run_id": review.pk,
+        "replay_id": replay.pk,
         "request_id": story.waits(review).pk,
         "event_id": cast.seats.event.pk,
         "order_id": UUID(second),
