@@ -1,6 +1,10 @@
 """The root of the product's own errors."""
 
+import math
+from email.utils import parsedate_to_datetime
 from typing import Any
+
+from boxoffice.common.clock import now
 
 
 class BoxOfficeError(Exception):
@@ -70,12 +74,42 @@ class TooLarge(BoxOfficeError):
     status = 413
 
 
+class TooMany(BoxOfficeError):
+    """Too much was asked for in too short a time; ``retry_after`` is in whole seconds."""
+
+    code = "rate_limited"
+    status = 429
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.extra = {"retry_after": retry_after}
+
+
 class NotSent(Exception):
     """A request to another party surely never reached it: it may be made again as it is.
 
     Not a ``BoxOfficeError``: whoever asked tries again, and puts the end of it into words.
+    ``retry_after``: seconds that the other party wants to be left alone for, if it said so.
     """
+
+    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class OutcomeLost(Exception):
     """Another party may have done what it was asked for, or not: it has to be looked up."""
+
+
+def retry_after(said: str) -> float | None:
+    """The seconds of a ``Retry-After`` header, which may also name a date; ``None`` for neither."""
+    try:
+        seconds = float(said)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(said) - now()).total_seconds()
+        except (TypeError, ValueError):  # no date, or one without a zone
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None

@@ -45,6 +45,18 @@ def words(name: str, default: str = "") -> list[str]:
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
 
+def choices(name: str, defaults: dict[str, str], *, allowed: tuple[str, ...]) -> dict[str, str]:
+    """``key=value`` pairs over the defaults: known keys and allowed values only."""
+    chosen = dict(defaults)
+    for pair in words(name):
+        key, _, value = pair.partition("=")
+        if key not in defaults or value not in allowed:
+            known = f"{' | '.join(defaults)} = {' | '.join(allowed)}"
+            raise ImproperlyConfigured(f"{name}: {pair!r} is not one of {known}.")
+        chosen[key] = value
+    return chosen
+
+
 def database(name: str, *, engine: str, role: str, pool_size: int) -> dict[str, Any]:
     """A PostgreSQL URL as Django's settings; every connection assumes the application role."""
     url = text(name, "postgresql:///boxoffice")

@@ -283,6 +283,27 @@ IN_LINE_SECONDS = env.integer("IN_LINE_SECONDS", 3)
 STREAM_FLUSH_SECONDS = 0.02
 STREAM_MAX_ENTRIES = 10_000
 STREAM_EXPIRE_SECONDS = 3600
+# What holds while Valkey, which counts, is away: open lets everybody in, closed nobody. Messages
+# and circuits, and tools that have a rate of their own by their risk.
+WITHOUT_VALKEY = env.choices(
+    "WITHOUT_VALKEY",
+    {
+        "messages": "open",
+        "read": "open",
+        "write_reversible": "open",
+        "destructive": "closed",
+        "circuit": "open",
+    },
+    allowed=("open", "closed"),
+)
+VALKEY_PATIENCE_SECONDS = env.integer("VALKEY_PATIENCE_MS", 500) / 1000
+# Messages per minute of all members of a tenant together, and of all its visitors.
+TENANT_RATE_PER_MIN = env.integer("TENANT_RATE_PER_MIN", 6000)
+VISITORS_RATE_PER_MIN = env.integer("VISITORS_RATE_PER_MIN", 1200)
+# So many failures of a tool within the window, and it is left alone for a while.
+CIRCUIT_FAILURES = env.integer("CIRCUIT_FAILURES", 5)
+CIRCUIT_WINDOW_SECONDS = env.integer("CIRCUIT_WINDOW_SECONDS", 60)
+CIRCUIT_OPEN_SECONDS = env.integer("CIRCUIT_OPEN_SECONDS", 30)
 HOLD_SECONDS = env.integer("HOLD_SECONDS", 600)
 FAN_CONFIRM_SECONDS = env.integer("FAN_CONFIRM_SECONDS", 900)
 # Without an address, the demo's provider is started for each request; its money is not real.
