@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from agents import selectors, services
 from agents.following import Outcome
 from agents.models import Conversation, Message, Run, RunState
+from agents.posting import message_admit
 from agents.timeline import message_data, undo_data
 from approvals import services as approvals
 from approvals.models import Gate
@@ -198,8 +199,10 @@ class ChatSession:
         return set(mine.values_list("pk", flat=True))
 
     def _post(self, text: Any, client_id: str | None) -> JsonObject:
+        principal = self._who()
+        message_admit(principal=principal, conversation_id=self.conversation_id, key=client_id)
         posted = services.message_post(
-            principal=self._who(),
+            principal=principal,
             conversation_id=self.conversation_id,
             text=text,
             client_id=client_id,

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from agents import selectors, services
 from agents.models import Conversation
 from agents.page import page_strings
+from agents.posting import message_admit
 from agents.timeline import timeline_of
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError, NotFound
@@ -41,12 +42,14 @@ def chat_new(request: HttpRequest) -> HttpResponse:
         return _page(request, None)
     principal = _principal(request)
     text = request.POST.get("text", "")
+    client_id = request.POST.get("client_id") or None
     try:
+        message_admit(principal=principal, conversation_id=None, key=client_id)
         conversation = services.conversation_start(
             principal=principal,
             language=get_language() or settings.LANGUAGE_CODE,
             text=text,
-            client_id=request.POST.get("client_id") or None,
+            client_id=client_id,
         )
     except BoxOfficeError as error:
         return _refused(request, None, error, text)
@@ -61,12 +64,14 @@ def chat_show(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     if request.method != "POST":
         return _page(request, conversation)
     text = request.POST.get("text", "")
+    principal, client_id = _principal(request), request.POST.get("client_id") or None
     try:
+        message_admit(principal=principal, conversation_id=conversation_id, key=client_id)
         services.message_post(
-            principal=_principal(request),
+            principal=principal,
             conversation_id=conversation_id,
             text=text,
-            client_id=request.POST.get("client_id") or None,
+            client_id=client_id,
         )
     except BoxOfficeError as error:
         return _refused(request, conversation, error, text)

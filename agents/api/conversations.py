@@ -21,6 +21,7 @@ from agents.api.serializers import (
     PostedSerializer,
 )
 from agents.models import Conversation, Message
+from agents.posting import message_admit
 from boxoffice.common.exceptions import Forbidden
 from boxoffice.tenancy.rest import (
     NewestFirst,
@@ -133,6 +134,8 @@ class MessageList(ListAPIView[Message]):
         """Say something; the run answers it. A person of the box office answers the fan."""
         body = read_body(MessageBody, request)
         principal = principal_of(request)
+        key = body.get("client_id") or request.headers.get("Idempotency-Key")
+        message_admit(principal=principal, conversation_id=conversation_id, key=key)
 
         def act() -> Response:
             posted = services.message_post(

@@ -43,6 +43,7 @@ _WRITES = {
     "413": "The body has too many bytes.",
     "415": "The body is of another media type.",
     "422": "The body is not valid; the detail and `errors` name the fields.",
+    "429": "Too much in too short a time; `Retry-After` says in how many seconds to come back.",
 }
 _IDEMPOTENCY: JsonObject = {
     "in": "header",

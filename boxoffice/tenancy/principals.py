@@ -31,7 +31,7 @@ class Principal:
     """Somebody acting in one tenant, from a session or a token, never from an argument.
 
     ``user_id`` is ``None`` for a visitor who did not sign in; ``visitor`` then names the browser
-    session. ``role`` is a ``Role`` value or ``anonymous``.
+    session. ``role`` is a ``Role`` value or ``anonymous``; ``rate_per_min`` their tier's messages.
     """
 
     tenant_id: UUID
@@ -41,6 +41,7 @@ class Principal:
     role: str
     tier_id: UUID
     permissions: frozenset[str]
+    rate_per_min: int = 10
 
     @property
     def key(self) -> str:
@@ -75,6 +76,7 @@ def principal_for(
             role=ANONYMOUS,
             tier_id=tier.pk,
             permissions=frozenset(),
+            rate_per_min=tier.rate_per_min,
         )
     found = _member(tenant_id=tenant.pk, user_id=user.pk)
     if found is None:
@@ -89,9 +91,7 @@ def principal_of_member(*, tenant_id: UUID, user_id: int) -> Principal | None:
 
 # The rights are guardian's: the user's own and those of their groups, all for a superuser.
 _MEMBER = """
-SELECT u.username, coalesce(m.role, 'admin'), coalesce(m.tier_id, (
-    SELECT id FROM tenancy_tier WHERE tenant_id = t.id AND is_anonymous
-  )), ARRAY(
+SELECT u.username, coalesce(m.role, 'admin'), r.id, r.rate_per_min, ARRAY(
     SELECT p.codename FROM auth_permission p
     JOIN django_content_type c ON c.id = p.content_type_id
     WHERE c.app_label = 'tenancy' AND c.model = 'tenant' AND (
@@ -110,6 +110,8 @@ SELECT u.username, coalesce(m.role, 'admin'), coalesce(m.tier_id, (
 FROM tenancy_user u
 JOIN tenancy_tenant t ON t.id = %s
 LEFT JOIN tenancy_membership m ON m.tenant_id = t.id AND m.user_id = u.id AND m.is_active
+LEFT JOIN tenancy_tier r ON r.tenant_id = t.id
+  AND (r.id = m.tier_id OR m.id IS NULL AND r.is_anonymous)
 WHERE u.id = %s AND u.is_active AND t.is_active AND (m.id IS NOT NULL OR u.is_superuser)
 """
 
@@ -121,7 +123,7 @@ def principal_ask(batch: Batch, *, tenant_id: UUID, user_id: int) -> None:
 
 def principal_read(answer: Answer, *, tenant_id: UUID, user_id: int) -> Principal | None:
     """The member's principal, or ``None``."""
-    for username, role, tier_id, permissions in answer.rows:
+    for username, role, tier_id, rate_per_min, permissions in answer.rows:
         return Principal(
             tenant_id=tenant_id,
             user_id=user_id,
@@ -130,6 +132,7 @@ def principal_read(answer: Answer, *, tenant_id: UUID, user_id: int) -> Principa
             role=role,
             tier_id=tier_id,
             permissions=frozenset(permissions),
+            rate_per_min=rate_per_min or 0,
         )
     return None
 

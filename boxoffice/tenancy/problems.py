@@ -9,7 +9,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_exception_handler
 
-from boxoffice.common.exceptions import BoxOfficeError, InvalidInput, TooLarge
+from boxoffice.common.exceptions import BoxOfficeError, InvalidInput, TooLarge, TooMany
 from boxoffice.tenancy.away import AWAY, RETRY_AFTER_SECONDS, DatabaseAway, database_away
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,8 @@ def problem_response(error: BoxOfficeError) -> JsonResponse:
 def _headers(error: BoxOfficeError) -> dict[str, str]:
     if error.status == 401:
         return {"WWW-Authenticate": "Bearer"}
+    if isinstance(error, TooMany):
+        return {"Retry-After": str(error.retry_after)}
     if isinstance(error, DatabaseAway):
         return {"Retry-After": str(RETRY_AFTER_SECONDS), "Cache-Control": "no-store"}
     return {}

@@ -19,8 +19,8 @@ from boxoffice.tenancy.models import Membership, Role, Tenant, Tier, User
 from boxoffice.tenancy.principals import Principal, principal_for, token_create
 from boxoffice.tenancy.scope import Scope, tenant_scope
 from boxoffice.ticketing.models import Hold, Order, Refund, SeatClaim
+from tests.ticketing.factory import OFTEN, make_house
 from tests.ticketing.factory import House as Seats
-from tests.ticketing.factory import make_house
 from tools.models import ToolCall
 
 READS = ["search_events", "search_seats"]
@@ -143,7 +143,9 @@ def make_cast(slug: str) -> Cast:
         Tier.objects.filter(slug="pro").update(
             tools=PRO, can_approve_human=True, model_alias="claude-sonnet-4-7"
         )
-        Tier.objects.create(slug="free", name="free", model_alias="claude-haiku-4-5", tools=FREE)
+        Tier.objects.create(
+            slug="free", name="free", model_alias="claude-haiku-4-5", tools=FREE, **OFTEN
+        )
         for name, (role, tier) in PEOPLE[slug].items():
             user = User.objects.create_user(name, f"{name}@{slug}.example.com")
             Membership.objects.create(user=user, tier=Tier.objects.get(slug=tier), role=role)
