@@ -28,6 +28,7 @@ from boxoffice.common.batch import Answer, Batch, Plus
 from boxoffice.common.clock import now
 from boxoffice.common.types import JsonObject
 from tools import compensation, dispatch
+from tools.admission import Admission
 from tools.effects import Proposal, calls_draft
 from tools.models import ToolCall, UndoReason
 from tools.permissions import Caller, Grant, grant_ask, grant_read
@@ -131,16 +132,16 @@ def results_commit(
 
 
 def read_commit(
-    *, lease: Lease, caller: Caller, call_id: UUID
+    *, lease: Lease, caller: Caller, call_id: UUID, admission: Admission
 ) -> tuple[dispatch.CallReport, list[JsonObject], Grant]:
     """A turn's only call, which is a read, and its results step: one transaction for both.
 
     Returns what ``results_commit`` returns behind the call's report. A call that needs a human
-    leaves everything as it was.
+    leaves everything as it was, and one that is to be tried again only counts its try.
     """
     taken: list[JsonObject] = []
     with transaction.atomic():
-        report, grant = dispatch.read_run(call_id=call_id, caller=caller)
+        report, grant = dispatch.read_run(call_id=call_id, caller=caller, admission=admission)
         if report.outcome is dispatch.Outcome.DONE:
             then = Batch()
             then.add(_WAITING, [lease.tenant_id, lease.run_id])

@@ -4,21 +4,27 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin import ActionLocation
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import PermissionDenied
 from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.response import TemplateResponse
+from django.urls import path
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from boxoffice.common.exceptions import BoxOfficeError, InvalidInput
-from boxoffice.tenancy.console import MachineWritten
+from boxoffice.common.valkey import ValkeyAway
+from boxoffice.tenancy.console import MachineWritten, tenants_in_scope
+from boxoffice.tenancy.models import Tier
 from boxoffice.tenancy.principals import Principal, principal_of_member
 from boxoffice.tenancy.scope import tenant_scope
 from tools import compensation, registry, settling
-from tools.models import CallState, RemoteEffect, ToolCall, Undo, UndoState
+from tools.circuits import circuits_seen
+from tools.models import CallState, RemoteEffect, StoredOutput, ToolCall, Undo, UndoState
 
 
 class ToolFilter(admin.SimpleListFilter):
@@ -58,6 +64,50 @@ class ToolCallAdmin(MachineWritten):
     list_select_related = ["tenant", "user"]
     search_fields = ["=id", "=run_ref", "=conversation_ref", "user__username"]
     ordering = ["-id"]
+    list_before_template = "admin/tools/circuits_link.html"
+
+    def get_urls(self) -> list[Any]:
+        """The page of the circuits, in front of the one that takes any path for an id."""
+        view = self.admin_site.admin_view(self.circuits_view)
+        return [path("circuits/", view, name="tools_circuits"), *super().get_urls()]
+
+    def circuits_view(self, request: HttpRequest) -> HttpResponseBase:
+        """Which tools are given a rest, and which have failed lately."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        context = self.admin_site.each_context(request) | {
+            "title": _("Circuits"),
+            "opts": self.opts,
+            "opens_after": settings.CIRCUIT_FAILURES,
+            "rows": [],
+            "is_away": False,
+        }
+        try:
+            for tenant in tenants_in_scope().order_by("name"):
+                tiers = Tier.objects.filter(tenant_id=tenant.pk, dedicated_circuit=True)
+                own = list(tiers.order_by("slug").values_list("slug", flat=True))
+                seen = circuits_seen(tenant_id=tenant.pk, tiers=own)
+                context["rows"] += [(tenant, row) for row in seen if row.sight.failures]
+        except ValkeyAway:
+            context["is_away"] = True
+        return TemplateResponse(request, "admin/tools/circuits.html", context)
+
+
+@admin.register(StoredOutput)
+class StoredOutputAdmin(MachineWritten):
+    """Results that were too long to be shown to a model, whole."""
+
+    deferred = ("text",)
+    list_display = ["created_at", "tenant", "tool", "total_bytes", "total_lines"]
+    list_filter = ["tenant", "created_at"]
+    list_select_related = ["tenant", "call"]
+    search_fields = ["=id", "=call__id", "=conversation_ref"]
+    ordering = ["-id"]
+
+    @admin.display(description=_("tool"), ordering="call__tool")
+    def tool(self, output: StoredOutput) -> str:
+        """What gave it."""
+        return output.call.tool
 
 
 BOTH = [ActionLocation.CHANGE_LIST, ActionLocation.CHANGE_FORM]

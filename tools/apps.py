@@ -4,6 +4,8 @@ from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
 from django.utils.translation import gettext_lazy as _
 
+from tools import registry
+
 
 class ToolsConfig(AppConfig):
     """What an agent may do: contract, guard, dispatch, ledger, and the built-in tools."""
@@ -16,3 +18,4 @@ class ToolsConfig(AppConfig):
     def ready(self) -> None:
         """Load the catalogue, which registers its tools, and what the room is to others."""
         autodiscover_modules("catalogue", "receivers")
+        registry.verify()

@@ -25,6 +25,7 @@ from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.models import Tenant
 from boxoffice.tenancy.scope import current_tenant_id, operator_scope, tenant_scope
 from tools import dispatch, registry, signals
+from tools.admission import FREE
 from tools.effects import Proposal, calls_propose, context_of
 from tools.models import (
     CALL_MACHINE,
@@ -242,7 +243,10 @@ def _call(undo: Undo, caller: Caller, tool: str, arguments: JsonObject) -> ToolC
         conversation_id=call.conversation_ref or undo.run_ref,
         key_prefix=f"{call.idempotency_key}:undo.{tries + 1}",
     )
-    report = dispatch.call_run(call_id=inverse.pk, caller=caller, fence=lambda: None)
+    # Within the transaction nobody asks Valkey; and what takes back is not counted against the fan.
+    report = dispatch.call_run(
+        call_id=inverse.pk, caller=caller, fence=lambda: None, admission=FREE
+    )
     if report.outcome is not dispatch.Outcome.DONE:
         report = dispatch.call_refuse(
             call_id=inverse.pk,

@@ -7,6 +7,7 @@ another party has a part in only begins here, and goes on in ``tools.remote``.
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -19,8 +20,10 @@ from boxoffice.common.batch import Batch, loaded
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError
 from boxoffice.common.transitions import transition
-from tools import gates, guard, registry
-from tools.effects import context_of
+from boxoffice.common.types import JsonObject
+from tools import failures, gates, guard, registry
+from tools.admission import FREE, Admission, admit_now
+from tools.effects import context_of, stand_in_draft
 from tools.guard import Verdict
 from tools.models import CALL_MACHINE, CallState, Effect, RemoteEffect, ToolCall
 from tools.outcomes import (
@@ -30,6 +33,7 @@ from tools.outcomes import (
     finish,
     move,
     over,
+    result_of,
     sending_of,
     with_decision,
 )
@@ -44,31 +48,48 @@ LEFT_ALONE_SECONDS = 30
 type Fence = Callable[[], None]
 
 
-def call_run(*, call_id: UUID, caller: Caller, fence: Fence) -> CallReport:
+def call_run(
+    *, call_id: UUID, caller: Caller, fence: Fence, admission: Admission | None = None
+) -> CallReport:
     """Guard one call and run it if it may run; idempotent for a call that is over.
 
     ``fence`` is called inside the transaction and raises when the run has been taken over. A call
     that needs a human is not gated here: ``calls_gate`` does that, in the transaction in which its
-    run begins to wait.
+    run begins to wait. ``admission`` is what Valkey said of the call's rate and circuit, for a
+    caller that asks it and tells it the end by itself; else both happen here.
     """
+    if admission is None:
+        return _run_by_itself(call_id, caller, fence)
     started = time.monotonic()
     with transaction.atomic():
         fence()
         call, grant = _opened(call_id, caller)
-        report = _run(call, caller, grant, started)
+        report = _run(call, caller, grant, admission, started)
         crash.point("call_open")
     crash.point("call_committed")
     return report
 
 
-def read_run(*, call_id: UUID, caller: Caller) -> tuple[CallReport, Grant]:
+def _run_by_itself(call_id: UUID, caller: Caller, fence: Fence) -> CallReport:
+    """With the admission and the tries of a call that no worker's loop runs."""
+    while True:
+        call = ToolCall.objects.get(pk=call_id)
+        admission = admit_now(call=call, grant=grant_of(caller))
+        report = call_run(call_id=call_id, caller=caller, fence=fence, admission=admission)
+        admission.settle_now(report)
+        if report.outcome is not Outcome.RETRY:
+            return report
+        time.sleep(report.pause)
+
+
+def read_run(*, call_id: UUID, caller: Caller, admission: Admission) -> tuple[CallReport, Grant]:
     """As ``call_run``, for a read inside the caller's transaction, which does its own fencing.
 
     Returns the caller's grant as well, which was read on the way.
     """
     started = time.monotonic()
     call, grant = _opened(call_id, caller)
-    return _run(call, caller, grant, started), grant
+    return _run(call, caller, grant, admission, started), grant
 
 
 def _opened(call_id: UUID, caller: Caller) -> tuple[ToolCall, Grant]:
@@ -82,19 +103,37 @@ def _opened(call_id: UUID, caller: Caller) -> tuple[ToolCall, Grant]:
     return call, grant_read(grant_rows)
 
 
-def _run(call: ToolCall, caller: Caller, grant: Grant, started: float) -> CallReport:
+def _run(
+    call: ToolCall, caller: Caller, grant: Grant, admission: Admission, started: float
+) -> CallReport:
     if call.state == CallState.RUNNING:
         return _go_on(call)
     if call.state not in (CallState.PROPOSED, CallState.GATED):
         return CallReport(call=call, outcome=Outcome.DONE)
     if call.state == CallState.GATED:
-        return _after_gate(call, caller, grant, started)
-    verdict = _verdict(call, call.arguments, grant, caller)
+        return _after_gate(call, caller, grant, admission, started)
+    verdict = guard.limited(_verdict(call, call.arguments, grant, caller), admission)
     if verdict.effect is Effect.DENY:
-        return _refuse(call, verdict, started)
+        return _refused(call, verdict, caller, grant, admission, started)
     if verdict.effect in (Effect.CONFIRM, Effect.APPROVE):
         return CallReport(call=call, outcome=Outcome.NEEDS_HUMAN)
-    return _execute(call, verdict, caller, started)
+    return _execute(call, verdict, caller, grant, admission, started)
+
+
+def _refused(
+    call: ToolCall,
+    verdict: Verdict,
+    caller: Caller,
+    grant: Grant,
+    admission: Admission,
+    started: float,
+) -> CallReport:
+    """A refusal; what is only out of order for now may have somebody who stands in."""
+    if verdict.spec is None or verdict.code != "circuit_open":
+        return _refuse(call, verdict, started)
+    instead = _stand_in(call, verdict.spec, verdict.error, caller, grant, admission)
+    report = _refuse(call, verdict, started, **instead.changes)
+    return replace(report, stand_in_heard=instead.heard)
 
 
 def calls_gate(*, call_ids: Iterable[UUID], caller: Caller, reason: str) -> list[ToolCall]:
@@ -129,7 +168,9 @@ def _gate(call: ToolCall, verdict: Verdict, caller: Caller, reason: str) -> bool
     return True
 
 
-def _after_gate(call: ToolCall, caller: Caller, grant: Grant, started: float) -> CallReport:
+def _after_gate(
+    call: ToolCall, caller: Caller, grant: Grant, admission: Admission, started: float
+) -> CallReport:
     """A gated call once more: still waiting, refused by its human, or approved."""
     request = call.approval
     if request is None or request.state == "pending":
@@ -139,6 +180,7 @@ def _after_gate(call: ToolCall, caller: Caller, grant: Grant, started: float) ->
         return finish(call, CallState.DENIED, started, error=error)
     edited = request.edited_arguments
     verdict = _verdict(call, call.arguments if edited is None else edited, grant, caller)
+    verdict = guard.limited(verdict, admission)
     if verdict.effect is Effect.DENY:
         approvals.settle(request_id=request.pk, outcome="failed", detail=verdict.error)
         return _refuse(call, verdict, started)
@@ -146,24 +188,34 @@ def _after_gate(call: ToolCall, caller: Caller, grant: Grant, started: float) ->
     if moved is not None:
         approvals.settle(request_id=request.pk, outcome="failed", detail=moved)
         return finish(call, CallState.DENIED, started, error=moved)
-    return _execute(call, verdict, caller, started)
+    return _execute(call, verdict, caller, grant, admission, started)
 
 
 def _verdict(call: ToolCall, arguments: Any, grant: Grant, caller: Caller) -> Verdict:
     return guard.check_call(call=call, arguments=arguments, grant=grant, caller=caller)
 
 
-def _refuse(call: ToolCall, verdict: Verdict, started: float) -> CallReport:
+def _refuse(call: ToolCall, verdict: Verdict, started: float, **changes: Any) -> CallReport:
     return finish(
         call,
         CallState.DENIED,
         started,
         error=verdict.error,
         **verdict.columns,
+        **changes,
     )
 
 
-def _execute(call: ToolCall, verdict: Verdict, caller: Caller, started: float) -> CallReport:
+def _execute(
+    call: ToolCall,
+    verdict: Verdict,
+    caller: Caller,
+    grant: Grant,
+    admission: Admission,
+    started: float,
+    *,
+    is_last: bool = False,
+) -> CallReport:
     spec, arguments = verdict.parts()
     call.attempts += 1
     if not call.verdict:
@@ -172,10 +224,76 @@ def _execute(call: ToolCall, verdict: Verdict, caller: Caller, started: float) -
     context = context_of(call, caller)
     if spec.remote is not None:
         return _begin(call, spec, spec.remote, arguments, caller, started)
-    result, error = attempt(spec, lambda: spec.run(context, arguments).model_dump(mode="json"))
-    if result is None:
-        return over(call, CallState.FAILED, started, error=error)
-    return over(call, CallState.SUCCEEDED, started, result=with_decision(call, result))
+    result, error = attempt(spec, lambda: result_of(spec, context, arguments))
+    if error is None:
+        report = over(call, CallState.SUCCEEDED, started, result=with_decision(call, result or {}))
+        return replace(report, heard="success")
+    if error["code"] not in failures.PARTY_FAILED:
+        return replace(over(call, CallState.FAILED, started, error=error), heard="success")
+    pause = _pause(call, spec, error)
+    if pause is not None and not is_last:
+        return _again(call, pause)
+    instead = _stand_in(call, spec, error, caller, grant, admission)
+    report = over(call, CallState.FAILED, started, error=error, **instead.changes)
+    return replace(report, heard="failure", stand_in_heard=instead.heard)
+
+
+def _pause(call: ToolCall, spec: ToolSpec, error: JsonObject) -> float | None:
+    """How long to wait before the next try; ``None`` when there is none.
+
+    A local write is not tried again: it costs what a read costs, and the model can ask anew.
+    """
+    if not spec.is_read or error["code"] not in failures.RETRYABLE:
+        return None
+    return failures.pause_before(call.attempts + 1, error.get("retry_after_s"))
+
+
+def _again(call: ToolCall, pause: float) -> CallReport:
+    """The try counts for good, so that a crash in the pause does not begin to count anew."""
+    ToolCall.objects.filter(pk=call.pk).update(attempts=call.attempts)
+    return CallReport(call=call, outcome=Outcome.RETRY, pause=pause, heard="failure")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StandIn:
+    """What another tool gave instead: the result for the failed call, if there is one."""
+
+    changes: JsonObject
+    heard: str = "void"
+
+
+def _stand_in(
+    call: ToolCall,
+    spec: ToolSpec,
+    error: JsonObject,
+    caller: Caller,
+    grant: Grant,
+    admission: Admission,
+) -> _StandIn:
+    """Let the tool's fallback answer, under the same guard; a call of its own in the ledger."""
+    fallback = registry.fallback_of(spec)
+    if fallback is None or admission.stand_in is None:
+        return _StandIn(changes={})
+    started = time.monotonic()
+    second = stand_in_draft(call, fallback)
+    verdict = _verdict(second, second.arguments, grant, caller)
+    if verdict.effect in (Effect.CONFIRM, Effect.APPROVE):
+        return _StandIn(changes={})  # a human is asked about what the model proposed, no more
+    second.save(force_insert=True)
+    if verdict.effect is Effect.DENY:
+        _refuse(second, verdict, started)
+        return _StandIn(changes={})
+    # One try: whoever waits has waited for the other tool already.
+    report = _execute(second, verdict, caller, grant, FREE, started, is_last=True)
+    if second.result is None:
+        return _StandIn(changes={}, heard=report.heard)
+    because = {
+        "tool": spec.name,
+        "error": error["code"],
+        "say": f"{spec.name} is out of order; say that this comes from {fallback.name} instead.",
+    }
+    degraded = {"source": fallback.name} | second.result | {"degraded": True, "because": because}
+    return _StandIn(changes={"result": degraded}, heard=report.heard)
 
 
 def _begin(

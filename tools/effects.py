@@ -14,7 +14,7 @@ from boxoffice.tenancy.models import Tenant
 from tools import registry
 from tools.models import CallState, ToolCall
 from tools.permissions import Caller
-from tools.spec import ToolContext
+from tools.spec import ToolContext, ToolSpec
 
 MAX_ARGUMENT_BYTES = 100_000
 UNREADABLE = "_unreadable"
@@ -123,8 +123,11 @@ def has_pending_approval(call: ToolCall) -> bool:
 
 
 def outcome_data(call: ToolCall) -> JsonObject:
-    """What the model is given for a call that is over: the result, or the error as data."""
-    if call.state in (CallState.SUCCEEDED, CallState.COMPENSATED) and call.result is not None:
+    """What the model is given for a call that is over: the result, or the error as data.
+
+    A call that failed has a result when another tool stood in.
+    """
+    if call.result is not None:
         return call.result  # type: ignore[no-any-return]
     if call.error is not None:
         return {"error": call.error}
@@ -136,6 +139,23 @@ def outcome_data(call: ToolCall) -> JsonObject:
             "hint": "",
         }
     }
+
+
+def stand_in_draft(call: ToolCall, spec: ToolSpec) -> ToolCall:
+    """The row, still to be written, of the call of ``spec`` that stands in for ``call``."""
+    return ToolCall(
+        tenant_id=call.tenant_id,
+        call_id=call.call_id,
+        origin=f"fallback:{call.pk}",
+        run_ref=call.run_ref,
+        conversation_ref=call.conversation_ref,
+        user_id=call.user_id,
+        tool=spec.name,
+        tool_version=spec.version,
+        arguments=call.arguments,
+        args_hash=call.args_hash,
+        idempotency_key=f"{call.idempotency_key}:fallback",
+    )
 
 
 def effective_arguments(call: ToolCall) -> Any:

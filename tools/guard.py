@@ -1,12 +1,12 @@
 """May this call run? One small check after another; the first refusal counts.
 
-Order: known tool → schema → granted → policy → human gate. Run anew at every dispatch, and again
-after every wait.
+Order: known tool → schema → granted → policy → rate limit → circuit → human gate. Run anew at
+every dispatch, and again after every wait.
 """
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -19,6 +19,7 @@ from approvals.policies.rules import BUILT_IN, Effect, Facts, Ruling, decide
 from boxoffice.common.exceptions import BoxOfficeError
 from boxoffice.common.types import JsonObject
 from tools import registry
+from tools.admission import Admission
 from tools.effects import UNREADABLE, context_of
 from tools.facts import facts_of, seen_of
 from tools.models import ToolCall
@@ -53,6 +54,7 @@ class Verdict:
     reviewers: int = 1
     shadow: Shadow | None = None
     seen: JsonObject | None = None
+    refusal: JsonObject | None = None
 
     @property
     def columns(self) -> JsonObject:
@@ -76,6 +78,8 @@ class Verdict:
     @property
     def error(self) -> JsonObject:
         """The refusal as the model sees it."""
+        if self.refusal is not None:
+            return self.refusal
         return {
             "code": self.code,
             "message": self.message,
@@ -127,6 +131,17 @@ def check_call(*, call: ToolCall, arguments: Any, grant: Grant, caller: Caller) 
         )
     context = context_of(call, caller)
     return check(tool=call.tool, arguments=arguments, grant=grant, caller=caller, context=context)
+
+
+def limited(verdict: Verdict, admission: Admission) -> Verdict:
+    """The verdict, unless the tool's rate or circuit holds the call back: that comes before humans.
+
+    Valkey was asked before the transaction; here is the answer's place in the order.
+    """
+    refusal = admission.refusal
+    if verdict.effect is Effect.DENY or refusal is None:
+        return verdict
+    return replace(verdict, effect=Effect.DENY, code=refusal["code"], refusal=refusal)
 
 
 def _may_know(spec: ToolSpec, grant: Grant) -> bool:
@@ -193,7 +208,7 @@ def _shadow(version_id: UUID, call: Facts) -> Shadow | None:
     return Shadow(version=policy.label, effect=ruling.effect, rule=ruling.rule)
 
 
-def _refusal(spec: ToolSpec, ruling: Ruling, faults: list[BoxOfficeError]) -> dict[str, str]:
+def _refusal(spec: ToolSpec, ruling: Ruling, faults: list[BoxOfficeError]) -> dict[str, Any]:
     """What the model is told: the rule's own message, or why there is no preview to judge by."""
     if ruling.code == "policy_error" and faults:
         return {"message": faults[0].message, "hint": faults[0].hint}

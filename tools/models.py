@@ -283,3 +283,22 @@ class Undo(TenantModel):
 
     def __str__(self) -> str:
         return f"{self.call_id} ({self.state})"
+
+
+class StoredOutput(TenantModel):
+    """The whole of a result that was too long to be shown; its call has the cut form."""
+
+    call = models.OneToOneField(ToolCall, on_delete=models.CASCADE, related_name="stored_output")
+    conversation_ref = models.UUIDField(_("conversation"), null=True)
+    text = models.TextField(_("text"))
+    total_bytes = models.PositiveIntegerField(_("bytes"))
+    total_lines = models.PositiveIntegerField(_("lines"))
+    created_at = models.DateTimeField(_("stored at"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("stored output")
+        verbose_name_plural = _("stored outputs")
+        indexes = [models.Index(fields=["tenant", "-id"], name="storedoutput_tenant")]
+
+    def __str__(self) -> str:
+        return f"{self.call_id}: {self.total_bytes}"

@@ -14,21 +14,16 @@ from pydantic import ValidationError
 from approvals import services as approvals
 from boxoffice.common.batch import Batch
 from boxoffice.common.clock import now
-from boxoffice.common.exceptions import BoxOfficeError
+from boxoffice.common.exceptions import BoxOfficeError, NotSent, OutcomeLost
 from boxoffice.common.transitions import transition_add
 from boxoffice.common.types import JsonObject
-from tools import registry
+from tools import failures, registry
 from tools.models import CALL_MACHINE, CallState, ToolCall
-from tools.spec import Remote, ToolSpec
+from tools.outputs import bounded
+from tools.spec import Remote, ToolContext, ToolInput, ToolSpec
 
 logger = logging.getLogger(__name__)
 
-TOOL_FAILED: JsonObject = {
-    "code": "tool_failed",
-    "message": "This does not work at the moment; nothing was changed.",
-    "retryable": False,
-    "hint": "Say so, and offer to hand over to a person of the box office.",
-}
 _SETTLED = {
     CallState.SUCCEEDED: "executed",
     CallState.FAILED: "failed",
@@ -43,6 +38,7 @@ class Outcome(StrEnum):
     NEEDS_HUMAN = "needs_human"
     PENDING = "pending"
     REMOTE = "remote"
+    RETRY = "retry"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +58,16 @@ class Sending:
     may_send: bool = True
 
     @property
+    def tool(self) -> str:
+        """The tool's name; empty when it no longer exists."""
+        return "" if self.spec is None else self.spec.name
+
+    @property
+    def timeout_s(self) -> float:
+        """How long one sending may take."""
+        return 0.0 if self.spec is None else self.spec.timeout_s
+
+    @property
     def remote(self) -> Remote | None:
         """The other party's part of the tool, if the tool still has one."""
         return None if self.spec is None else self.spec.remote
@@ -71,12 +77,17 @@ class Sending:
 class CallReport:
     """One call after dispatch. ``call`` is over when ``outcome`` is ``DONE``.
 
-    With ``REMOTE`` it goes on: ``remote.ask`` and then ``remote.conclude``.
+    With ``REMOTE`` it goes on: ``remote.ask`` and then ``remote.conclude``. With ``RETRY`` it is
+    to be dispatched again after ``pause`` seconds. ``heard`` is what the tool's circuit is to be
+    told (nothing when it has been), ``stand_in_heard`` what that of its fallback is.
     """
 
     call: ToolCall
     outcome: Outcome
     sending: Sending | None = None
+    pause: float = 0.0
+    heard: str = "void"
+    stand_in_heard: str = "void"
 
 
 def sending_of(call: ToolCall, request: JsonObject, *, is_first: bool) -> Sending:
@@ -105,18 +116,43 @@ def attempt[R](spec: ToolSpec, work: Callable[[], R]) -> tuple[R | None, JsonObj
         return None, error.as_data()["error"]
     except ValidationError:
         return None, _bad_result(spec)
+    except WrongResult as error:
+        logger.error("tool %s gave a wrong result: %s", spec.name, error)
+        return None, _bad_result(spec)
     except DatabaseError as error:
         if not _is_statement_timeout(error):
             raise
-        return None, _timed_out(spec)
+        return None, failures.timed_out(spec.name, spec.timeout_s)
+    except (NotSent, OutcomeLost, ConnectionError, TimeoutError) as error:
+        logger.warning("tool %s: %s: %s", spec.name, type(error).__name__, error)
+        return None, failures.unavailable(spec.name, getattr(error, "retry_after", None))
     except Exception:
         logger.exception("tool %s failed", spec.name)
-        return None, TOOL_FAILED
+        return None, failures.failed()
+
+
+class WrongResult(Exception):
+    """A result that fits its contract and cannot be right; the text is for the log."""
+
+
+def result_of(spec: ToolSpec, context: ToolContext, arguments: ToolInput) -> JsonObject:
+    """Run the tool's own part, and hold its result to what the tool promises.
+
+    Raises the tool's errors, and ``WrongResult``.
+    """
+    result = spec.run(context, arguments)
+    fault = spec.check(result, arguments) if spec.check is not None else ""
+    if fault:
+        raise WrongResult(fault)
+    data: JsonObject = result.model_dump(mode="json")
+    return data
 
 
 def over(call: ToolCall, state: CallState, started: float, **changes: Any) -> CallReport:
     """Store the outcome and, in the same transaction, that its approval has been used."""
     was = call.state
+    if changes.get("result") is not None:
+        changes["result"] = bounded(call, changes["result"])
     report = finish(
         call,
         state,
@@ -168,15 +204,6 @@ def move(call: ToolCall, state: CallState, **changes: Any) -> None:
 
 def _is_statement_timeout(error: DatabaseError) -> bool:
     return getattr(error.__cause__, "sqlstate", "") == "57014"
-
-
-def _timed_out(spec: ToolSpec) -> JsonObject:
-    return {
-        "code": "timeout",
-        "message": f"{spec.name} took longer than {spec.timeout_s:g} seconds and was stopped.",
-        "retryable": True,
-        "hint": "Nothing was changed. Try once more, or ask for less.",
-    }
 
 
 def _bad_result(spec: ToolSpec) -> JsonObject:

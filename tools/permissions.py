@@ -22,7 +22,10 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The caller's standing at this moment, and the versions of rules in force and in shadow."""
+    """The caller's standing at this moment, and the versions of rules in force and in shadow.
+
+    ``circuit`` is the tier's slug if the tier has circuits of its own.
+    """
 
     role: str
     tools: frozenset[str]
@@ -32,6 +35,7 @@ class Grant:
     days_here: int = 0
     policy: UUID | None = None
     shadow: UUID | None = None
+    circuit: str = ""
 
     @property
     def is_anonymous(self) -> bool:
@@ -48,6 +52,7 @@ _VERSION = """(
   SELECT p.id FROM approvals_policyversion p WHERE p.tenant_id = t.tenant_id AND p.state = '{}'
 )"""
 _STANDING = f"""t.tools, t.can_approve_human, t.slug, n.slug,
+  CASE WHEN t.dedicated_circuit THEN t.slug ELSE '' END,
   {_VERSION.format("active")}, {_VERSION.format("shadow")}"""
 _OF_MEMBER = f"""
 SELECT m.role, extract(day FROM now() - m.created_at)::int, {_STANDING}
@@ -80,7 +85,8 @@ def grant_ask(batch: Batch, caller: Caller) -> None:
 
 def grant_read(answer: Answer) -> Grant:
     """The grant that a batch has answered with."""
-    for role, days_here, tools, can_approve_human, tier, tenant, policy, shadow in answer.rows:
+    for role, days_here, tools, can_approve_human, tier, tenant, circuit, *versions in answer.rows:
+        policy, shadow = versions
         return Grant(
             role=role,
             tools=frozenset(tools),
@@ -90,6 +96,7 @@ def grant_read(answer: Answer) -> Grant:
             days_here=days_here,
             policy=policy,
             shadow=shadow,
+            circuit=circuit,
         )
     return NO_GRANT
 
@@ -98,9 +105,13 @@ def is_granted(spec: ToolSpec, grant: Grant) -> bool:
     """Whether the grant covers the tool; visitors only ever read."""
     if grant.is_anonymous and spec.risk is not Risk.READ:
         return False
-    return spec.name in grant.tools
+    return spec.name in grant.tools or (spec.is_core and bool(grant.tools))
 
 
-def offered_tools(grant: Grant) -> list[ToolSpec]:
-    """The tools to put before the model, by name."""
-    return [spec for spec in registry.all_tools() if is_granted(spec, grant)]
+def offered_tools(grant: Grant, *, with_core: bool = False) -> list[ToolSpec]:
+    """The tools to put before the model, by name; those that come with any other if asked for."""
+    return [
+        spec
+        for spec in registry.all_tools()
+        if is_granted(spec, grant) and (with_core or not spec.is_core)
+    ]

@@ -6,9 +6,11 @@ from datetime import datetime
 from typing import Any, get_type_hints
 
 from tools.spec import (
+    Check,
     Gate,
     Inverse,
     Previewer,
+    Rate,
     Remote,
     Risk,
     Standing,
@@ -56,6 +58,11 @@ def tool(
     remote: Remote | None = None,
     examples: tuple[dict[str, Any], ...] = (),
     timeout_s: float = 10.0,
+    rate: Rate | None = None,
+    check: Check | None = None,
+    fallback: str = "",
+    is_core: bool = False,
+    owner: str = "ticketing",
 ) -> Callable[[Callable[[ToolContext, Any], Any]], Callable[[ToolContext, Any], Any]]:
     """Register a typed, documented function ``(context, arguments) -> result`` as a tool.
 
@@ -87,6 +94,11 @@ def tool(
                 remote=remote,
                 examples=examples,
                 timeout_s=timeout_s,
+                rate=rate,
+                check=check,
+                fallback=fallback,
+                is_core=is_core,
+                owner=owner,
             )
         )
         return function
@@ -106,3 +118,22 @@ def find(name: str) -> ToolSpec | None:
 def all_tools() -> list[ToolSpec]:
     """Every tool, by name: a stable order keeps the model's cached prefix valid."""
     return [_tools[name] for name in sorted(_tools)]
+
+
+def fallback_of(spec: ToolSpec) -> ToolSpec | None:
+    """The tool that stands in for one that is out of order, if there is one."""
+    return _tools.get(spec.fallback) if spec.fallback else None
+
+
+def verify() -> None:
+    """Raise ``BadTool`` for a fallback that cannot stand in; once, when all tools are known."""
+    for spec in _tools.values():
+        stand_in = fallback_of(spec)
+        if not spec.fallback:
+            continue
+        if stand_in is None or stand_in is spec:
+            raise BadTool(f"{spec.name}: there is no other tool {spec.fallback!r} to fall back to.")
+        if not (spec.is_read and stand_in.is_read) or stand_in.gate is not Gate.NONE:
+            raise BadTool(f"{spec.name}: only a read can stand in, and only for a read.")
+        if spec.input_model is not stand_in.input_model:
+            raise BadTool(f"{spec.name}: {stand_in.name} takes other arguments.")

@@ -8,6 +8,7 @@ and the guarded move of the call decides who writes it. A worker that comes late
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -22,17 +23,16 @@ from boxoffice.common import crash
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError, NotSent
 from boxoffice.common.types import JsonObject
-from tools import guard, registry, signals
+from tools import failures, guard, registry, signals
+from tools.circuits import Circuit, key_of, knock
 from tools.effects import caller_of, context_of, effective_arguments
 from tools.models import CallState, RemoteEffect, ToolCall
-from tools.outcomes import Sending, attempt, over, sending_of, with_decision
+from tools.outcomes import Sending, attempt, over, result_of, sending_of, with_decision
 from tools.permissions import Caller
 from tools.spec import ToolSpec
 
 logger = logging.getLogger(__name__)
 
-# Between the tries of one ``ask``; then somebody else goes on, later.
-PAUSES = (0.5, 1.0, 2.0)
 LOOKUP_SECONDS = 5.0
 # A call whose outcome is unknown is still looked up now and then, ever more seldom.
 LOOKS_AGAIN_SECONDS = 60
@@ -75,26 +75,45 @@ class Finding:
         return self.found in (Found.DONE, Found.REFUSED)
 
 
-async def ask(sending: Sending) -> Finding:
+async def ask(sending: Sending, circuit: Circuit | None = None) -> Finding:
     """Ask the other party, or look up what it did; tries a few times, and never blindly.
 
     What may have arrived is sent again only when the other party says that it did not, and
-    promises to do a key once.
+    promises to do a key once. ``circuit`` is the one that has let the first try in; each further
+    sending asks it anew, so that a party that is down is not asked by everybody three times.
     """
     may_be_there = not sending.is_first
     looks_up = may_be_there
-    finding = Finding(found=Found.LOST, data={})
-    for pause in (*PAUSES, None):
-        finding = await (_look_up(sending) if looks_up else _send(sending))
-        if finding.is_known or pause is None or not _can_go_on(sending, finding):
+    key = key_of(sending.tenant_id, sending.tool) if circuit is None else circuit.key
+    finding = Finding(found=Found.NOT_SENT, data={"why": "its circuit is open"})
+    tries: Counter[bool] = Counter()  # lookups, and others
+    while True:
+        tries[looks_up] += 1
+        if looks_up:
+            finding = await _look_up(sending)
+        else:
+            door, circuit = circuit or await knock(key=key, timeout_s=sending.timeout_s), None
+            if door is None:
+                break
+            finding = await _send(sending)
+            await door.tell("success" if finding.is_known else "failure")
+        if finding.is_known or not _can_go_on(sending, finding):
             break
         may_be_there = may_be_there or finding.found is Found.LOST
         # After a lookup that found nothing, and after a try that surely failed as the first one.
         looks_up = may_be_there and finding.found is not Found.ABSENT
+        pause = failures.pause_before(tries[looks_up] + 1, finding.data.get("retry_after_s"))
+        if pause is None:
+            break
         await asyncio.sleep(pause)
     if finding.found is Found.NOT_SENT and not may_be_there:
-        return Finding(found=Found.REFUSED, data=UNAVAILABLE)
+        return Finding(found=Found.REFUSED, data=_unavailable(finding))
     return finding
+
+
+def _unavailable(finding: Finding) -> JsonObject:
+    seconds = finding.data.get("retry_after_s")
+    return UNAVAILABLE if seconds is None else UNAVAILABLE | {"retry_after_s": seconds}
 
 
 def _can_go_on(sending: Sending, finding: Finding) -> bool:
@@ -147,7 +166,8 @@ def _raised(sending: Sending, error: Exception) -> Finding:
     if isinstance(error, BoxOfficeError):
         return Finding(found=Found.REFUSED, data=error.as_data()["error"])
     if isinstance(error, NotSent):
-        return Finding(found=Found.NOT_SENT, data={"why": _words(error)})
+        said = {} if error.retry_after is None else {"retry_after_s": error.retry_after}
+        return Finding(found=Found.NOT_SENT, data={"why": _words(error), **said})
     logger.warning("call %s: outcome lost: %s", sending.call_id, _words(error))
     return _lost(_words(error))
 
@@ -246,7 +266,7 @@ def _outcome(
             if not is_done:
                 remote.fail(context, arguments)
                 return {}
-            return spec.run(context, arguments).model_dump(mode="json")
+            return result_of(spec, context, arguments)
 
         result, error = attempt(spec, work)
         if result is not None and is_done:

@@ -94,6 +94,17 @@ class Remote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How often a tool may be called: by one fan, and by all fans of a tenant together."""
+
+    per_minute: int
+    tenant_per_minute: int
+
+
+type Check = Callable[[Any, Any], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
     """One tool.
 
@@ -106,6 +117,9 @@ class ToolSpec:
     ``on_gated(context, arguments, until)`` runs when a request for a human is made that ends at
     ``until``; what it reserves must not run out before the decision. ``on_refused`` gives it back.
     The preview must not show what ``on_gated`` moves (an expiry time): the approval binds to it.
+    ``check(result, arguments)`` says in words what is wrong with a result that fits the output
+    model and still cannot be right, or nothing. ``fallback`` names a tool that reads the same and
+    stands in when this one is out of order. ``is_core`` tools come with any other tool.
     """
 
     name: str
@@ -124,6 +138,10 @@ class ToolSpec:
     examples: tuple[JsonObject, ...] = ()
     owner: str = "ticketing"
     timeout_s: float = 10.0
+    rate: Rate | None = None
+    check: Check | None = None
+    fallback: str = ""
+    is_core: bool = False
     version: str = field(init=False, default="")
     offer: JsonObject = field(init=False, repr=False, compare=False, default_factory=dict)
 

@@ -31,6 +31,7 @@ class History:
 
     def __init__(self) -> None:
         self.messages: list[JsonObject] = []
+        self.has_cut_results = False
         self._hash = hashlib.sha256()
 
     @property
@@ -48,7 +49,9 @@ class History:
 
     def results(self, calls: Iterable[tuple[str, str, JsonObject]]) -> None:
         """Results of calls: ``(call id, tool, data)``, in the order of the calls."""
-        self._user([result_block(call_id, tool, data) for call_id, tool, data in calls])
+        found = list(calls)
+        self.has_cut_results |= any("cut" in data for _, _, data in found)
+        self._user([result_block(call_id, tool, data) for call_id, tool, data in found])
 
     def _user(self, blocks: list[JsonObject]) -> None:
         self.blocks("user", blocks)

@@ -29,15 +29,19 @@ from agents.loop.events import (
     tool_result,
 )
 from agents.loop.remote import finished
+from agents.loop.tries import carried_out
 from agents.models import RunState as State
 from boxoffice.common.clock import now
 from boxoffice.common.types import JsonObject
 from tools import dispatch
+from tools.admission import Admission
 from tools.models import CallState, ToolCall
 from tools.permissions import offered_tools
 
 if TYPE_CHECKING:
     from agents.loop.runner import Runner
+    from agents.loop.state import RunState
+    from tools.spec import ToolSpec
 
 MAX_CALLS_PER_TURN = 16
 MAX_SAME_FAILURES = 2
@@ -76,11 +80,15 @@ class CallModel:
         return request_build(
             model=state.model,
             system=system_prompt(state.setting, now()),
-            tools=[] if state.is_last_step else offered_tools(state.grant),
+            tools=[] if state.is_last_step else self._offered(state),
             history=state.history,
             max_tokens=max(1, state.max_output_tokens - state.output_tokens),
             as_of=state.as_of,
         )
+
+    def _offered(self, state: RunState) -> list[ToolSpec]:
+        """What reads on in a result is offered once there is one: until then it is only text."""
+        return offered_tools(state.grant, with_core=state.history.has_cut_results)
 
     async def _ask(self, runner: Runner, turn: ModelTurn, sent: Sent) -> RunTools:
         state = runner.state
@@ -162,9 +170,20 @@ class RunTools:
     async def _read(self, runner: Runner, call: ToolCall) -> CallModel | Wait:
         """The most common turn, one read: it commits together with its results step."""
         state = runner.state
-        report, taken, state.grant = await in_db(
-            checkpoints.read_commit, lease=state.lease, caller=state.caller, call_id=call.pk
-        )
+        taken: list[JsonObject] = []
+
+        async def commit(admission: Admission) -> dispatch.CallReport:
+            nonlocal taken
+            report, taken, state.grant = await in_db(
+                checkpoints.read_commit,
+                lease=state.lease,
+                caller=state.caller,
+                call_id=call.pk,
+                admission=admission,
+            )
+            return report
+
+        report = await carried_out(call, state.grant, commit)
         if report.outcome is not dispatch.Outcome.DONE:
             return Wait((call.pk,))
         self._tell(runner, report.call)
@@ -205,13 +224,20 @@ class RunTools:
                 fence=fence,
             )
         else:
-            report = await in_db(
-                dispatch.call_run, call_id=call.pk, caller=state.caller, fence=fence
-            )
-            if report.sending is not None:
-                report = await finished(report.sending, state.caller)
+            report = await carried_out(call, state.grant, partial(self._run, runner, call, fence))
         if report.outcome is dispatch.Outcome.DONE:
             self._tell(runner, report.call)
+        return report
+
+    async def _run(
+        self, runner: Runner, call: ToolCall, fence: dispatch.Fence, admission: Admission
+    ) -> dispatch.CallReport:
+        caller = runner.state.caller
+        report = await in_db(
+            dispatch.call_run, call_id=call.pk, caller=caller, fence=fence, admission=admission
+        )
+        if report.sending is not None:
+            return await finished(report.sending, caller, admission.circuit)
         return report
 
     def _tell(self, runner: Runner, call: ToolCall) -> None:

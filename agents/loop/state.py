@@ -59,8 +59,8 @@ class RunState:
         return "\n\n".join(part for part in [*self.said, text] if part)
 
     def count_failure(self, call: ToolCall) -> None:
-        """Remember a call that did not succeed."""
-        if call.state in (CallState.FAILED, CallState.DENIED):
+        """Remember a call that did not succeed, unless another tool has stood in."""
+        if call.state in (CallState.FAILED, CallState.DENIED) and call.result is None:
             self.failures[call.tool, call.args_hash] += 1
 
 

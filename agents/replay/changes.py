@@ -12,12 +12,13 @@ from boxoffice.common.clock import now
 from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.models import Membership, Tenant, Tier
 from tools import guard, registry
+from tools.admission import MOMENTARY
 from tools.guard import Verdict
 from tools.models import ToolCall
 from tools.permissions import Caller, Grant, grant_of, offered_tools
 
-# Said by the loop, not by a rule: the guard has no opinion on them.
-LOOP_REFUSALS = frozenset({"too_many_calls", "repeated_failure", "run_ended"})
+# Said by the loop, or of that moment's traffic, not by a rule: the guard has no opinion on them.
+LOOP_REFUSALS = frozenset({"too_many_calls", "repeated_failure", "run_ended"}) | MOMENTARY
 _LOST = frozenset({"not_granted", "sign_in_required", "unknown_tool"})
 
 
@@ -102,7 +103,8 @@ def prompt_changes(prompt: PromptVersion | None, today: Today, *, model: str) ->
             )
         )
     if prompt.tools:  # else it was a last step, which offers none on any day
-        changes += _offer_changes({one["name"]: one["version"] for one in prompt.tools}, today)
+        offer = {one["name"]: one["version"] for one in prompt.tools if not _is_core(one["name"])}
+        changes += _offer_changes(offer, today)
     return changes
 
 
@@ -112,6 +114,12 @@ def model_changes(model: str, today: Today) -> list[Change]:
         return []
     message = _("No tier uses the model %(model)s any more.") % {"model": model}
     return [Change(code="model_gone", message=message)]
+
+
+def _is_core(tool: str) -> bool:
+    """Whether the tool comes with any other, and is offered by what the history holds."""
+    spec = registry.find(tool)
+    return spec is not None and spec.is_core
 
 
 def _offer_changes(then: dict[str, str], today: Today) -> list[Change]:

@@ -28,7 +28,7 @@ from boxoffice.ticketing.models import (
     SupportTicket,
 )
 from tests.support.cast import Cast, make_cast
-from tools.models import RemoteEffect, ToolCall, Undo
+from tools.models import RemoteEffect, StoredOutput, ToolCall, Undo
 
 
 def fill(cast: Cast, owner: User) -> None:
@@ -62,6 +62,7 @@ def fill(cast: Cast, owner: User) -> None:
         args_hash="0" * 64,
         idempotency_key=str(uuid4()),
     )
+    StoredOutput.objects.create(call=call, text="{}", total_bytes=2, total_lines=1)
     RemoteEffect.objects.create(call=call, provider="demo", request={}, sent_at=now())
     Undo.objects.create(
         call=call,

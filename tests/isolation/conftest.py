@@ -21,7 +21,7 @@ from boxoffice.ticketing.models import Hold, Order
 from tests.support.cast import Cast, make_cast
 from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.worker import Worker
-from tools.models import ToolCall, Undo, UndoReason
+from tools.models import StoredOutput, ToolCall, Undo, UndoReason
 
 
 @dataclass
@@ -121,6 +121,8 @@ def live(cast: Cast, worker: Worker, model: ScriptedModel, fan: str, reviewer: s
         replay = Replay.objects.create(
             run_id=call.run_ref, from_step=2, asked_by=cast.user(reviewer)
         )
+        long = ToolCall.objects.order_by("id")[0]
+        StoredOutput.objects.create(call=long, text="{}", total_bytes=2, total_lines=1)
     chain.seal_all()
     made = by_token(cast, fan).post(
         f"/t/{cast.tenant.slug}/api/v1/conversations/",

@@ -66,10 +66,10 @@ class Buyer:
             return {"hold_id": str(self.hold().pk)}
         return {"order_id": str(self.order().pk), "reason": "não posso ir"}
 
-    def begun(
+    def proposed(
         self, tool: str, arguments: dict[str, Any] | None = None, run: Run | None = None
-    ) -> CallReport:
-        """A call that is approved and begun: the other party is to be asked now."""
+    ) -> ToolCall:
+        """A call as a model asks for it."""
         (call,) = effects.calls_propose(
             caller=self.caller,
             proposals=[
@@ -80,6 +80,13 @@ class Buyer:
             conversation_id=run.conversation_id if run else uuid4(),
             key_prefix=str(uuid4()),
         )
+        return call
+
+    def begun(
+        self, tool: str, arguments: dict[str, Any] | None = None, run: Run | None = None
+    ) -> CallReport:
+        """A call that is approved and begun: the other party is to be asked now."""
+        call = self.proposed(tool, arguments, run)
         assert self.again(call.pk).outcome is Outcome.NEEDS_HUMAN
         with transaction.atomic():
             (gated,) = dispatch.calls_gate(call_ids=[call.pk], caller=self.caller, reason="")

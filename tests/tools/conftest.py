@@ -8,7 +8,7 @@ import pytest
 from tests.support.acquirer import Acquirer
 from tests.support.cast import Cast, arena, teatro
 from tests.tools.buying import SEATS, Buyer
-from tools import remote
+from tools import failures
 
 __all__ = ["arena", "teatro"]
 
@@ -26,7 +26,8 @@ def acquirer(
 ) -> Iterator[Acquirer]:
     """The provider, with an empty book; nobody pauses between tries."""
     settings.PAYMENT_URL = provider.url
-    monkeypatch.setattr(remote, "PAUSES", (0.0, 0.0, 0.0))
+    settings.CIRCUIT_FAILURES = 10_000  # far more troubles than a provider has in a minute
+    monkeypatch.setattr(failures, "FIRST_PAUSE_SECONDS", 0.0)
     provider.forget()
     yield provider
     provider.forget()

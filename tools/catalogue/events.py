@@ -66,9 +66,26 @@ class SearchEventsOutput(ToolOutput):
     as_of: str
 
 
+def _events_fault(result: SearchEventsOutput, arguments: SearchEventsInput) -> str:
+    """What the search promises, held against what it gave."""
+    if len(result.events) > MOST_EVENTS or result.total < len(result.events):
+        return f"{len(result.events)} events of {result.total}"
+    if len({event.id for event in result.events}) != len(result.events):
+        return "an event twice"
+    for event in result.events:
+        day = date.fromisoformat(event.starts_at[:10])
+        if day < (arguments.date_from or day) or day > (arguments.date_to or day):
+            return f"an event on {day}"
+        low, limit = event.price_from_brl, arguments.max_price_brl
+        if limit is not None and low is not None and low > limit:
+            return f"an event from {low}"
+    return ""
+
+
 @tool(
     "search_events",
     risk=Risk.READ,
+    check=_events_fault,
     examples=(
         {"date_from": "2026-12-05", "date_to": "2026-12-05", "max_price_brl": 300},
         {"query": "jazz", "city": "Rio de Janeiro"},

@@ -13,7 +13,7 @@ from boxoffice.ticketing.services.emails import email_queue
 from boxoffice.ticketing.services.tickets import ticket_create
 from tools.catalogue.shapes import Line, Text, fan_id
 from tools.registry import tool
-from tools.spec import Gate, Risk, ToolContext, ToolInput, ToolOutput
+from tools.spec import Gate, Rate, Risk, ToolContext, ToolInput, ToolOutput
 
 
 class SendEmailInput(ToolInput):
@@ -74,6 +74,7 @@ def _email_preview(context: ToolContext, arguments: SendEmailInput) -> JsonObjec
     risk=Risk.DESTRUCTIVE,
     gate=Gate.REVIEWER,
     preview=_email_preview,
+    rate=Rate(per_minute=5, tenant_per_minute=300),
     examples=(
         {
             "to": "ana@example.com",
@@ -103,6 +104,7 @@ def send_email(context: ToolContext, arguments: SendEmailInput) -> SendEmailOutp
 @tool(
     "create_ticket",
     risk=Risk.WRITE_REVERSIBLE,
+    rate=Rate(per_minute=10, tenant_per_minute=600),
     examples=(
         {
             "subject": "Entrada para cadeira de rodas",

@@ -17,6 +17,8 @@ from tools.catalogue.shapes import SOURCE, SeatOut, fan_id, local, seats_out
 from tools.registry import tool
 from tools.spec import Risk, ToolContext, ToolInput, ToolOutput
 
+MOST_OPTIONS = 5
+HALF_A_CENTAVO = 0.005
 EXAMPLE_EVENT = "019ae000-0000-7000-8000-000000000001"
 EXAMPLE_SEATS = ["019ae000-0000-7000-8000-00000000000a", "019ae000-0000-7000-8000-00000000000b"]
 EXAMPLE_HOLD = "019ae000-0000-7000-8000-000000000002"
@@ -93,9 +95,31 @@ class ReleaseHoldOutput(ToolOutput):
     status: Literal["released"]
 
 
+def _seats_fault(result: SearchSeatsOutput, arguments: SearchSeatsInput) -> str:
+    """What the search promises, held against what it gave."""
+    if len(result.options) > MOST_OPTIONS:
+        return f"{len(result.options)} options"
+    offered = [seat_id for option in result.options for seat_id in option.seat_ids]
+    if len(set(offered)) != len(offered):
+        return "a seat is in two options"
+    totals = [option.total_brl for option in result.options]
+    if totals != sorted(totals):
+        return "not the cheapest first"
+    for option in result.options:
+        prices = [seat.price_brl for seat in option.seats]
+        if len(option.seats) != arguments.quantity or len(option.seat_ids) != arguments.quantity:
+            return f"an option of {len(option.seats)} seats"
+        if arguments.max_price_brl is not None and max(prices) > arguments.max_price_brl:
+            return f"a seat for {max(prices)}"
+        if abs(sum(prices) - option.total_brl) > HALF_A_CENTAVO:
+            return f"a total of {option.total_brl} for {sum(prices)}"
+    return ""
+
+
 @tool(
     "search_seats",
     risk=Risk.READ,
+    check=_seats_fault,
     examples=({"event_id": EXAMPLE_EVENT, "quantity": 2, "max_price_brl": 300, "adjacent": True},),
 )
 def search_seats(context: ToolContext, arguments: SearchSeatsInput) -> SearchSeatsOutput:
@@ -151,9 +175,15 @@ def _is_held(context: ToolContext, result: JsonObject) -> bool:
     return hold.status == HoldStatus.ACTIVE
 
 
+def _hold_fault(result: HoldOut, arguments: HoldSeatsInput) -> str:
+    held = {seat.id for seat in result.seats}
+    return "" if held == set(arguments.seat_ids) else "other seats than were asked for"
+
+
 @tool(
     "hold_seats",
     risk=Risk.WRITE_REVERSIBLE,
+    check=_hold_fault,
     inverse=_release,
     stands=_is_held,
     examples=({"event_id": EXAMPLE_EVENT, "seat_ids": EXAMPLE_SEATS},),

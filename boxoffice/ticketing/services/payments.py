@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from boxoffice.acquirer.book import TableBook
 from boxoffice.acquirer.server import KEY, serving
-from boxoffice.common.exceptions import NotSent, OutcomeLost
+from boxoffice.common.exceptions import NotSent, OutcomeLost, retry_after
 from boxoffice.common.types import JsonObject
 from boxoffice.ticketing.exceptions import PaymentDeclined, PaymentRefused
 
@@ -98,6 +98,11 @@ class HttpProvider:
                     method, f"{url}{path}", json=body, headers=allowed, allow_redirects=False
                 )
                 async with asked as answer:
+                    if answer.status in _COME_BACK:
+                        said = answer.headers.get("Retry-After", "")
+                        raise NotSent(
+                            f"the provider said {answer.status}", retry_after=retry_after(said)
+                        )
                     return answer.status, await answer.json(content_type=None)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotSent(type(error).__name__) from error
@@ -115,8 +120,6 @@ async def _address() -> AsyncIterator[str]:
 
 
 def _receipt(status: int, data: Any) -> JsonObject:
-    if status in _COME_BACK:
-        raise NotSent(f"the provider said {status}")
     if not isinstance(data, dict):
         raise OutcomeLost(f"the provider said {status} and no JSON object")
     if status == 402:

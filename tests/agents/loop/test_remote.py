@@ -23,13 +23,13 @@ from tests.support.acquirer import Acquirer
 from tests.support.cast import Cast
 from tests.support.scripted_model import Reply, ScriptedModel, last_tool_results
 from tests.support.worker import Worker
-from tools import remote, settling
+from tools import failures, settling
 
 
 @pytest.fixture
 def acquirer(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acquirer]:
     """The payment provider."""
-    monkeypatch.setattr(remote, "PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(failures, "FIRST_PAUSE_SECONDS", 0.0)
     with Acquirer() as live:
         settings.PAYMENT_URL = live.url
         yield live
