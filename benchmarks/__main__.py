@@ -13,6 +13,7 @@ from benchmarks.table import Figure
 FIGURES = {
     "step": "time and statements of one durable step with a model that takes no time",
     "guard": "what the guard costs per call, with 1, 50 and 500 rules in force",
+    "limits": "token buckets and circuit of a call, alone and with 200 callers at once",
     "storage": "bytes that a step leaves in the database, at 10, 40 and 160 steps",
     "stream": "from the model's first byte to the browser's frame; 100 x 50 tokens/s to the page",
     "crowd": "300 runs at once: wall time, worker CPU and memory, database connections",

@@ -11,6 +11,8 @@ class Size:
     steps_per_run: int
     storage: dict[int, int]
     """Runs to make, by their number of steps."""
+    limit_rounds: int
+    """Calls of each of two hundred callers."""
     talks: int
     """Messages, one after another, whose first token is timed."""
     crowd: int
@@ -36,6 +38,7 @@ SIZES = {
         step_runs=30,
         steps_per_run=20,
         storage={10: 64, 40: 24, 160: 8},
+        limit_rounds=50,
         talks=40,
         crowd=100,
         crowd_tokens=500,
@@ -53,6 +56,7 @@ SIZES = {
         step_runs=10,
         steps_per_run=20,
         storage={10: 24, 40: 8, 160: 3},
+        limit_rounds=10,
         talks=10,
         crowd=100,
         crowd_tokens=150,
@@ -70,6 +74,7 @@ SIZES = {
         step_runs=2,
         steps_per_run=3,
         storage={2: 2, 4: 2},
+        limit_rounds=1,
         talks=2,
         crowd=3,
         crowd_tokens=20,
