@@ -27,6 +27,7 @@ from boxoffice.tenancy.scope import current_tenant_id, operator_scope, tenant_sc
 from tools import dispatch, registry, signals
 from tools.admission import FREE
 from tools.effects import Proposal, calls_propose, context_of
+from tools.failures import failed
 from tools.models import (
     CALL_MACHINE,
     UNDO_MACHINE,
@@ -36,7 +37,6 @@ from tools.models import (
     UndoReason,
     UndoState,
 )
-from tools.outcomes import TOOL_FAILED
 from tools.permissions import Caller
 
 logger = logging.getLogger(__name__)
@@ -310,7 +310,7 @@ def _as_data(error: Exception) -> JsonObject:
     if isinstance(error, BoxOfficeError):
         data: JsonObject = error.as_data()["error"]
         return data
-    return TOOL_FAILED
+    return failed()
 
 
 def _caller(call: ToolCall) -> Caller:
