@@ -5,10 +5,12 @@ worker that was thought dead can commit nothing more.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Model
 
 from agents.context.request import Sent, prompt_add
 from agents.heirs import pass_on
@@ -22,6 +24,7 @@ from agents.models import (
     Speaker,
     StepKind,
 )
+from boxoffice.billing.models import UsageEntry
 from boxoffice.billing.services import usage_entry
 from boxoffice.common import crash
 from boxoffice.common.batch import Answer, Batch, Plus
@@ -45,16 +48,7 @@ def _model_step(
 ) -> tuple[list[ToolCall], int, list[Answer]]:
     then = then or Batch()
     prompt_add(then, tenant_id=lease.tenant_id, sent=sent)
-    entry = usage_entry(
-        tenant_id=lease.tenant_id,
-        user_id=caller.user_id,
-        run_id=lease.run_id,
-        model=model,
-        input_tokens=turn.usage.input_tokens,
-        output_tokens=turn.usage.output_tokens,
-        cache_read_tokens=turn.usage.cache_read_tokens,
-        cache_write_tokens=turn.usage.cache_write_tokens,
-    )
+    entry, about, counters = _cost(lease, caller, model, turn)
     calls = calls_draft(
         caller=caller,
         proposals=[
@@ -74,21 +68,45 @@ def _model_step(
             "calls": [str(call.pk) for call in calls],
             "request_id": turn.request_id,
         },
-        about={
-            "sent": sent.as_json(),
-            "usage": turn.usage.as_json(),
-            "cost_micros": entry.cost_micros,
-        },
-        counters={
-            "steps_used": Plus(1),
-            "input_tokens": Plus(turn.usage.total_input),
-            "output_tokens": Plus(turn.usage.output_tokens),
-            "cost_micros": Plus(entry.cost_micros),
-        },
+        about={"sent": sent.as_json(), **about},
+        counters=counters,
         rows=[entry, *calls],
         then=then,
     )
     return calls, entry.cost_micros, answers
+
+
+def _cost(
+    lease: Lease, caller: Caller, model: str, turn: ModelTurn
+) -> tuple[UsageEntry, JsonObject, dict[str, Any]]:
+    """What a turn cost: for the ledger of usage, for its step, and for the run."""
+    entry = usage_entry(
+        tenant_id=lease.tenant_id,
+        user_id=caller.user_id,
+        run_id=lease.run_id,
+        model=model,
+        input_tokens=turn.usage.input_tokens,
+        output_tokens=turn.usage.output_tokens,
+        cache_read_tokens=turn.usage.cache_read_tokens,
+        cache_write_tokens=turn.usage.cache_write_tokens,
+    )
+    about = {"usage": turn.usage.as_json(), "cost_micros": entry.cost_micros}
+    counters = {
+        "steps_used": Plus(1),
+        "input_tokens": Plus(turn.usage.total_input),
+        "output_tokens": Plus(turn.usage.output_tokens),
+        "cost_micros": Plus(entry.cost_micros),
+    }
+    return entry, about, counters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastTurn:
+    """A turn that ends its run, as a budget is used up: paid for, and not gone on with."""
+
+    caller: Caller
+    model: str
+    turn: ModelTurn
 
 
 def model_commit(
@@ -220,12 +238,14 @@ def run_end(
     partial_text: str = "",
     error: JsonObject | None = None,
     handoff: str = "",
+    last: LastTurn | None = None,
 ) -> None:
     """End a run otherwise than by its answer: partial, failed, cancelled.
 
-    What it had proposed and not begun is closed. ``handoff`` names why a person must go on. What
-    it did is taken back when it failed, and when the fan who stopped it wants that. Raises
-    ``StopRequested`` when the fan was first, unless that is the end.
+    ``last`` is a turn that no step of its own keeps. What the run had proposed and not begun is
+    closed. ``handoff`` names why a person must go on. What it did is taken back when it failed,
+    and when the fan who stopped it wants that. Raises ``StopRequested`` when the fan was first,
+    unless that is the end.
     """
     with transaction.atomic():
         _lock_conversation(lease)
@@ -236,7 +256,7 @@ def run_end(
         if handoff:
             content["handoff"] = handoff
             _hand_off(lease, handoff)
-        _end(lease, state, answer, content, error=error)
+        _end(lease, state, answer, content, error=error, last=last)
         run = Run.objects.select_related("conversation").get(pk=lease.run_id)
         pass_on(run)
         _plan_undo(run, state)
@@ -259,6 +279,7 @@ def _end(
     answer: str,
     content: JsonObject,
     error: JsonObject | None = None,
+    last: LastTurn | None = None,
 ) -> None:
     said = Message(
         tenant_id=lease.tenant_id,
@@ -273,12 +294,20 @@ def _end(
     # A run that the fan has stopped comes to no other end.
     unless_stopped = {} if state == RunState.CANCELLED else {"cancel_requested_at": None}
     leave_add(then, lease, state, where=unless_stopped, finished_at=now())
+    rows: list[Model] = [said] if answer else []
+    about: JsonObject = {}
+    counters: dict[str, Any] = {"error": error}
+    if last is not None:
+        entry, about, cost = _cost(lease, last.caller, last.model, last.turn)
+        rows.append(entry)
+        counters |= cost
     (moved,) = append(
         lease,
         StepKind.FINAL,
         {"state": state, "answer": answer, **content},
-        counters={"error": error},
-        rows=[said] if answer else [],
+        about=about,
+        counters=counters,
+        rows=rows,
         then=then,
     )
     if not moved.count:

@@ -321,6 +321,7 @@ class Stop:
             answer=runner.state.answer(joined(text, sentence(runner, "handoff"))),
             partial_text=text,
             handoff=self.handoff,
+            last=self.turn,
         )
 
 

@@ -8,6 +8,7 @@ from agents import checkpoints
 from agents.database import in_db, uncut
 from agents.leases import Lease, LeaseLost, StopRequested
 from agents.llm.gateway import Gateway
+from agents.llm.turns import ModelTurn
 from agents.loop.events import run_finished, run_started, text_delta
 from agents.loop.nodes import Node, first_node, joined, sentence
 from agents.loop.state import RunState, state_load
@@ -94,6 +95,7 @@ class Runner:
         partial_text: str = "",
         error: JsonObject | None = None,
         handoff: str = "",
+        last: ModelTurn | None = None,
     ) -> None:
         """End the run otherwise than by its answer, and tell the page."""
 
@@ -106,11 +108,16 @@ class Runner:
                 partial_text=partial_text,
                 error=error,
                 handoff=handoff,
+                last=None if last is None else self._last(last),
             )
             self.emit(run_finished(state, answer, is_handoff=bool(handoff)))
 
         # Between the commit and the word to the page the heartbeat may find the run held no more.
         await uncut(ended())
+
+    def _last(self, turn: ModelTurn) -> checkpoints.LastTurn:
+        state = self.state
+        return checkpoints.LastTurn(caller=state.caller, model=state.model, turn=turn)
 
     async def _work(self) -> None:
         self.state = await in_db(state_load, lease=self.lease)

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from agents.models import RunState
+from boxoffice.billing.models import UsageEntry
 from boxoffice.tenancy.models import Tier
 from tests.support.cast import Cast
 from tests.support.scripted_model import Reply, ScriptedModel, last_tool_results, tool_names
@@ -95,6 +96,13 @@ def test_the_last_allowed_step_gets_no_tools_and_a_call_then_is_a_handoff(
     assert done.state == RunState.PARTIAL
     assert done.conversation.handoff_reason == "budget_steps"
     assert arena.answer(run.pk).startswith("Vou procurar.")
+    # Both turns were asked for, so both are paid for: in the run, its steps, and the ledger.
+    with arena.scope():
+        entries = list(UsageEntry.objects.filter(run_ref=run.pk))
+        costs = run.steps.values_list("cost_micros", flat=True)
+        assert len(entries) == done.steps_used == 2
+        assert done.output_tokens == sum(entry.output_tokens for entry in entries)
+        assert done.cost_micros == sum(entry.cost_micros for entry in entries) == sum(costs) > 0
 
 
 def test_what_was_said_before_is_in_the_next_runs_context(
