@@ -54,7 +54,7 @@ def asks_what_it_is_told(body: JsonObject) -> Reply:
     """The model: proposes the call that the fan's message spells out, then says that it is done."""
     wanted = json.loads(user_texts(body)[-1])
     if last_tool_results(body):
-        return Reply.hang(after=3, text=ANSWER) if wanted["hang"] else Reply.text(ANSWER)
+        return Reply.hang(after=3, text=ANSWER) if wanted.get("hang") else Reply.text(ANSWER)
     return Reply.tools((wanted["tool"], wanted["arguments"]), text="Um momento, por favor.")
 
 
