@@ -16,6 +16,7 @@ TOOLS = (
     _("Refund order"),
     _("Send email"),
     _("Create ticket"),
+    _("Read output"),
 )
 RISKS = (_("read"), _("write reversible"), _("destructive"))
 FIELDS = (

@@ -99,7 +99,8 @@ def holds_then_tells(house: Cast, rest: threading.Event) -> Route:
         results = [data_of(block) for block in last_tool_results(body)]
         if results:
             return Reply.text(f"{results[0].get('status')}: {LONG}", token_delay=0.02).when(rest)
-        names = [f"P-{name}" for name in user_texts(body)[-1].split()]
+        said = user_texts(body)[-1].split()
+        names = [name if "-" in name else f"P-{name}" for name in said]
         seats = [str(pk) for pk in house.seats.ids(*names)]
         event = str(house.seats.event.pk)
         call = ("hold_seats", {"event_id": event, "seat_ids": seats})
@@ -175,11 +176,11 @@ def test_nothing_is_lost_when_valkey_is_emptied(
     asked.route(holds_then_tells(house, rest))
     conversation = ana.conversation()
     with ana.page(conversation) as page, valkey.client() as client:
-        shown = ana.say("A1 A2", conversation)
+        shown = ana.say("B-A1 B-A2", conversation)
         page.until(lambda frame: frame["type"] == "tool.result")
         until(lambda: is_telling(house, shown))
         client.flushall()
-        late = ana.say("A3 A4")
+        late = ana.say("B-A3 B-A4")
         until(lambda: is_telling(house, late))
         rest.set()
         page.until_text(shown, pieces=5)
@@ -201,12 +202,12 @@ def test_nothing_is_lost_while_valkey_takes_nothing_more(
     conversation = ana.conversation()
     pids = {name: stack.pid(name) for name in stack.processes}
     with ana.page(conversation) as page, valkey.client() as client:
-        shown = ana.say("B1 B2", conversation)
+        shown = ana.say("B-B1 B-B2", conversation)
         until(lambda: is_telling(house, shown))
         client.config_set("maxmemory", "1")  # byte
         try:
-            queued = ana.say("B3 B4")
-            page.send(type="message", text="B5 B6", client_id="joins")
+            queued = ana.say("B-B3 B-B4")
+            page.send(type="message", text="B-B5 B-B6", client_id="joins")
             assert page.until_notice("message.accepted")["run"] == shown
             page.until_away(True)
             rest.set()
@@ -267,7 +268,7 @@ def test_a_worker_that_is_told_to_end_does_so_while_valkey_is_away(
     before = house.counts()
     rest = threading.Event()
     asked.route(holds_then_tells(house, rest))
-    run = ana.say("A7 B7")
+    run = ana.say("B-C1 B-C2")
     until(lambda: is_telling(house, run))
     owner = house.run(UUID(run)).lease_owner
     (name,) = [one for one, process in stack.processes.items() if f":{process.pid}:" in owner]
