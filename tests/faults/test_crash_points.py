@@ -14,14 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.cases import Case
 from tests.faults.scenarios import CALLS, Floor, Scenario, scenarios
-from tests.faults.walk import (
-    Case,
-    Ground,
-    asks_what_it_is_told,
-    die_everywhere,
-    stop_everywhere,
-)
+from tests.faults.walk import Ground, asks_what_it_is_told, die_everywhere, stop_everywhere
 from tests.support.cast import Cast
 from tests.support.matrix import matrix_report
 from tests.support.scripted_model import ScriptedModel
@@ -117,7 +112,7 @@ def test_a_process_may_die_or_halt_at_each_point_of_a_sample(
         died = die_everywhere(here, list(SAMPLE), choose)
         assert died.problems == []
         assert {case.scenario for case in died.cases} == set(SAMPLE)
-        halted = stop_everywhere(here, [HALTED_SAMPLE], choose, killed=len(died.cases))
+        halted = stop_everywhere(here, [HALTED_SAMPLE], choose, killed=died.killed)
         assert halted.problems == []
         assert len(halted.cases) == 2
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -33,6 +34,8 @@ from tests.support.stack import GRACE_SECONDS, Stack, test_database_url
 
 CONVERSATIONS = 100
 PAGES = 4
+# None of them opens more tickets in a minute than a fan may.
+FANS = 16
 GRACE = 4
 LEASE_SECONDS = 3
 STORY = " ".join(f"palavra{n}" for n in range(12)) + "."
@@ -145,7 +148,8 @@ def test_a_deploy_during_a_hundred_conversations_loses_nothing(
         conversations = [ana.conversation() for _ in range(PAGES)]
         pages = [open_pages.enter_context(ana.page(one)) for one in conversations]
         shown = [ana.say(f"deploy {n:03d}", one) for n, one in enumerate(conversations)]
-        rest_of = [house.post("ana", f"deploy {n:03d}") for n in range(PAGES, CONVERSATIONS)]
+        fans = cycle(house.crowd(FANS))
+        rest_of = [house.post(next(fans), f"deploy {n:03d}") for n in range(PAGES, CONVERSATIONS)]
         runs = [*shown, *(str(run.pk) for run in rest_of)]
         asked.wait_for_requests(2 * CONVERSATIONS, timeout=GIVE_UP_SECONDS)
 

@@ -6,13 +6,12 @@ Each case is a conversation of its own with a death of its own; many live in one
 import json
 import os
 import signal
-import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import batched, groupby
+from dataclasses import dataclass
+from itertools import batched
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -22,10 +21,11 @@ import psycopg
 
 from agents.models import RUN_MACHINE, Run, RunState
 from approvals.models import ApprovalRequest
-from boxoffice.common import crash
 from boxoffice.common.types import JsonObject
+from tests.faults.cases import Case, Ending, Pass
 from tests.faults.invariants import violations
-from tests.faults.scenarios import CALLS, FAN, Call, Floor, Scenario
+from tests.faults.report import Matrix, compare, deaths, second_deaths
+from tests.faults.scenarios import CALLS, Call, Floor, Scenario, Talk
 from tests.support.cast import Cast
 from tests.support.scripted_model import Reply, last_tool_results, user_texts
 from tests.support.stack import test_database_url
@@ -37,12 +37,6 @@ CASE_SECONDS = 90.0
 PASSES_SECONDS = 15.0
 RETRY_SECONDS = 30.0
 ANSWER = "Pronto. Está tudo como foi pedido, e nada além disso."
-# After these a run waits for its human, or is over: nobody takes it up again.
-RESTS = {"wait_committed", "answer_committed"}
-
-# Passed outside of any conversation: the tests of e-mail die there.
-ELSEWHERE = {"email_begun", "email_sent"}
-
 # A run whose call has happened and was told to the model; one whose call was undone.
 ACTED, UNDONE = "acted", "undone"
 WITH_RESULTS = 3
@@ -56,80 +50,6 @@ def asks_what_it_is_told(body: JsonObject) -> Reply:
     if last_tool_results(body):
         return Reply.hang(after=3, text=ANSWER) if wanted.get("hang") else Reply.text(ANSWER)
     return Reply.tools((wanted["tool"], wanted["arguments"]), text="Um momento, por favor.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
-    """The ``count``-th pass of a crash point, and when it was."""
-
-    point: str
-    count: int
-    at: float = 0.0
-    pid: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.point}#{self.count}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """How a conversation stands in the end: what a death must not change."""
-
-    state: str
-    kinds: tuple[str, ...]
-    calls: tuple[tuple[str, str, str], ...]
-    approvals: tuple[str, ...]
-
-
-@dataclass(slots=True, kw_only=True)
-class Case:
-    """A scenario, and where its process dies; nowhere when it is only watched.
-
-    ``order`` is ``die``, or ``stop``: the process is halted there, until all is over. ``before``
-    is where another has died already, when only whoever goes on after that comes by.
-    """
-
-    scenario: Scenario
-    death: Pass | None = None
-    before: Pass | None = None
-    order: str = "die"
-    conversation: UUID = field(default_factory=uuid4)
-    run: UUID | None = None
-    passes: list[Pass] = field(default_factory=list)
-    over_at: float | None = None
-    ending: Ending | None = None
-    problems: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        places = [str(one) for one in (self.before, self.death) if one is not None]
-        return f"{self.scenario} {'+'.join(places)}".strip()
-
-    @property
-    def orders(self) -> str:
-        """What its file says."""
-        places = [one for one in (self.before, self.death) if one is not None]
-        return "; ".join(f"{self.order} {one.point} {one.count}" for one in places) or "watch"
-
-    @property
-    def has_died(self) -> bool:
-        """Whether its process came by."""
-        return str(self.death) in map(str, self.passes)
-
-    @property
-    def deaths(self) -> int:
-        """How many processes have died for it."""
-        passed = set(map(str, self.passes))
-        return sum(str(one) in passed for one in (self.before, self.death))
-
-    @property
-    def recovery(self) -> float | None:
-        """Seconds from the death to the next thing that somebody else does for the run."""
-        if self.death is None or self.death.point in RESTS:
-            return None
-        for one, after in zip(self.passes, self.passes[1:], strict=False):
-            if (one.point, one.count) == (self.death.point, self.death.count):
-                return after.at - one.at
-        return None
 
 
 @dataclass(slots=True)
@@ -208,20 +128,22 @@ class Walk:
             live[id(case)] = (case, drive, wanted, time.monotonic() + CASE_SECONDS)
 
     def _drive(self, case: Case) -> Drive:
+        fan = case.fan = self._floor.fan()
+        case.conversation = UUID(self._doors.post(fan, "conversations/", {})["id"])
         with self._floor.cast.scope():
-            call = CALLS[case.scenario.tool](self._floor)
-        case.conversation = UUID(self._doors.post(FAN, "conversations/", {})["id"])
+            talk = Talk(fan=fan, conversation=case.conversation)
+            call = CALLS[case.scenario.tool](self._floor, talk)
         (self._crash_dir / str(case.conversation)).write_text(f"{case.orders}\n")
         is_stopped = case.scenario.decision == "stop"
         wanted = {"tool": case.scenario.tool, "arguments": call.arguments, "hang": is_stopped}
         text = json.dumps(wanted)
         posted = self._doors.post(
-            FAN, f"conversations/{case.conversation}/messages/", {"text": text}
+            fan, f"conversations/{case.conversation}/messages/", {"text": text}
         )
         case.run = UUID(posted["run"])
         if is_stopped:
             yield frozenset({ACTED})
-            self._doors.post(FAN, f"runs/{case.run}/cancel/", {"compensate": True})
+            self._doors.post(fan, f"runs/{case.run}/cancel/", {"compensate": True})
             yield frozenset({UNDONE})
         elif case.scenario.decision != "plain":
             yield frozenset({RunState.WAITING})
@@ -232,7 +154,7 @@ class Walk:
         with self._floor.cast.scope():
             request = ApprovalRequest.objects.get(run_ref=case.run)
         path = f"approvals/{request.pk}"
-        decider = case.scenario.decider
+        decider = case.scenario.decider(case.fan)
         match case.scenario.decision:
             case "approve":
                 self._doors.post(decider, f"{path}/approve/", {})
@@ -312,103 +234,6 @@ def _let_expire(request_id: UUID) -> None:
         owner.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
 
 
-def deaths_of(watched: Case) -> list[Pass]:
-    """Where a scenario's process can die: each pass; of the words of one answer, one."""
-    deaths = []
-    for _, group in groupby(watched.passes, key=lambda one: one.point):
-        passes = list(group)
-        deaths.append(passes[len(passes) // 2])
-    return deaths
-
-
-@dataclass(slots=True)
-class Matrix:
-    """What the walk has found."""
-
-    watched: list[Case] = field(default_factory=list)
-    cases: list[Case] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def not_reached(self) -> list[str]:
-        """Points that no scenario passes, nor anybody who goes on after a death."""
-        cases = (*self.watched, *self.cases)
-        passed = {one.point for case in cases for one in case.passes} | ELSEWHERE
-        return [point for point in crash.POINTS if point not in passed]
-
-    @property
-    def problems(self) -> list[str]:
-        """Everything that went wrong, with the case that it went wrong in."""
-        names = {str(case.conversation): str(case) for case in [*self.watched, *self.cases]}
-        found = [
-            f"{case}: {text}" for case in [*self.watched, *self.cases] for text in case.problems
-        ]
-        for text in self.broken:
-            about, _, rest = text.partition(": ")
-            found.append(f"{names[about]}: {rest}" if about in names else text)
-        return found
-
-    @property
-    def recoveries(self) -> list[float]:
-        """Seconds from each death to the next claim."""
-        return sorted(case.recovery for case in self.cases if case.recovery is not None)
-
-    def figures(self) -> JsonObject:
-        """The figures, for machines."""
-        times = self.recoveries
-        scenarios = {case.scenario for case in self.watched}
-        return {
-            "points": len(crash.POINTS),
-            "tools": len({scenario.tool for scenario in scenarios}),
-            "decisions": len({scenario.decision for scenario in scenarios}),
-            "scenarios": len(scenarios),
-            "cases": len(self.cases),
-            "not_reached": self.not_reached,
-            "violations": self.problems,
-            "recovery_seconds": _quantiles(times),
-            "seconds": round(self.seconds, 1),
-        }
-
-    def lines(self) -> Iterator[str]:
-        """The matrix as text: deaths survived by point and tool; ``!`` where something broke."""
-        tools = sorted({case.scenario.tool for case in self.watched})
-        width = max(map(len, crash.POINTS)) + 2
-        yield "deaths by point and tool, over all decisions"
-        yield " " * width + "  ".join(tools)
-        for point in crash.POINTS:
-            cells = [self._cell(point, tool).center(len(tool)) for tool in tools]
-            yield point.ljust(width) + "  ".join(cells)
-        figures = self.figures()
-        yield (
-            f"points × tools × decisions: {figures['points']} × {figures['tools']} × "
-            f"{figures['decisions']}; cases: {figures['cases']}; "
-            f"violations: {len(figures['violations'])}; {figures['seconds']} s"
-        )
-        recovery = figures["recovery_seconds"]
-        yield "recovery after SIGKILL: " + ", ".join(f"{k} {v} s" for k, v in recovery.items())
-        for point in self.not_reached:
-            yield f"not reached: {point}"
-        yield from self.problems
-
-    def _cell(self, point: str, tool: str) -> str:
-        cases = [
-            case
-            for case in self.cases
-            if case.scenario.tool == tool and case.death and case.death.point == point
-        ]
-        if not cases:
-            return "·"
-        return f"{len(cases)}{'!' if any(case.problems for case in cases) else ''}"
-
-
-def _quantiles(times: Sequence[float]) -> JsonObject:
-    if len(times) < 2:
-        return {}
-    cuts = statistics.quantiles(times, n=20, method="inclusive")
-    return {"p50": round(cuts[9], 2), "p95": round(cuts[18], 2), "max": round(times[-1], 2)}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
     """Where a walk takes place: a house, the site's address, and the nursery's folder."""
@@ -441,13 +266,14 @@ def die_everywhere(ground: Ground, scenarios: Sequence[Scenario], choose: Choose
     begun = time.monotonic()
     with ground.walk() as tour:
         matrix = _watched(tour, scenarios)
-        matrix.cases = [case for case in _deaths(matrix, "die") if choose(case)]
+        matrix.cases = [case for case in deaths(matrix, "die") if choose(case)]
         tour.go(matrix.cases)
-        later = [case for case in _second_deaths(matrix) if choose(case)]
+        later = [case for case in second_deaths(matrix) if choose(case)]
         tour.go(later)
         matrix.cases += later
-    _compare(matrix)
-    matrix.broken = ground.violations(killed=sum(case.deaths for case in matrix.cases))
+    compare(matrix)
+    matrix.killed = sum(case.deaths for case in matrix.cases)
+    matrix.broken = ground.violations(killed=matrix.killed)
     matrix.cases = [case for case in matrix.cases if case.has_died or case.problems]
     matrix.seconds = time.monotonic() - begun
     return matrix
@@ -463,14 +289,14 @@ def stop_everywhere(
     begun = time.monotonic()
     with ground.walk() as tour:
         matrix = _watched(tour, scenarios)
-        matrix.cases = [case for case in _deaths(matrix, "stop") if choose(case)]
+        matrix.cases = [case for case in deaths(matrix, "stop") if choose(case)]
         # Who is halted works on nothing: a few at a time.
         for cases in batched(matrix.cases, STOPPED_AT_ONCE):
             tour.go(cases, at_once=STOPPED_AT_ONCE)
             tour.wake(cases)
         # Whoever has gone on has had time to do harm once it has done something else.
         _watched(tour, [*scenarios] * STOPPED_AT_ONCE)
-    _compare(matrix)
+    compare(matrix)
     matrix.broken = ground.violations(killed=killed)
     matrix.seconds = time.monotonic() - begun
     return matrix
@@ -480,30 +306,6 @@ def _watched(tour: Walk, scenarios: Sequence[Scenario]) -> Matrix:
     matrix = Matrix(watched=[Case(scenario=scenario) for scenario in scenarios])
     tour.go(matrix.watched)
     return matrix
-
-
-def _deaths(matrix: Matrix, order: str) -> Iterator[Case]:
-    for watched in matrix.watched:
-        for death in deaths_of(watched):
-            yield Case(scenario=watched.scenario, death=death, order=order)
-
-
-def _second_deaths(matrix: Matrix) -> Iterator[Case]:
-    """Where only those pass who go on after a death: each such point once for each scenario."""
-    known = {(case.scenario, one.point) for case in matrix.watched for one in case.passes}
-    for case in matrix.cases:
-        for one in case.passes:
-            if (case.scenario, one.point) not in known:
-                known.add((case.scenario, one.point))
-                yield Case(scenario=case.scenario, before=case.death, death=one)
-
-
-def _compare(matrix: Matrix) -> None:
-    """A death changes nothing about the end."""
-    endings = {case.scenario: case.ending for case in matrix.watched}
-    for case in matrix.cases:
-        if case.ending != endings[case.scenario]:
-            case.problems.append(f"ended as {case.ending}, not as {endings[case.scenario]}")
 
 
 def _odd_deaths(path: Path, expected: int) -> list[str]:

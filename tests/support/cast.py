@@ -71,6 +71,16 @@ class Cast:
             self.tokens[name] = token_create(tenant=self.tenant, user=self.user(name))
         return self.tokens[name]
 
+    def crowd(self, count: int) -> list[str]:
+        """The names of further fans of tier pro: one alone may do some things only so often."""
+        names = [f"{self.tenant.slug}-fan{number}" for number in range(count)]
+        with self.scope():
+            tier = Tier.objects.get(slug="pro")
+            for name in names:
+                user = User.objects.create_user(name, f"{name}@example.com")
+                Membership.objects.create(user=user, tier=tier, role=Role.FAN)
+        return names
+
     def conversation(self, name: str) -> Conversation:
         """A new conversation of a member."""
         with self.scope():

@@ -104,6 +104,7 @@ def send_email(context: ToolContext, arguments: SendEmailInput) -> SendEmailOutp
 @tool(
     "create_ticket",
     risk=Risk.WRITE_REVERSIBLE,
+    rate=Rate(per_minute=10, tenant_per_minute=600),
     examples=(
         {
             "subject": "Entrada para cadeira de rodas",

@@ -116,10 +116,7 @@ def test_nothing_is_held_while_the_provider_is_asked_and_a_stop_waits_for_it(
         assert call.state == "running"
         assert Order.objects.get().status == "pending"
         run_cancel(principal=arena.principal("ana"), run_id=run.pk)
-    deadline = time.monotonic() + 20
-    while not _is_interrupted(worker, run.pk):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    _until_cancelled(worker, run.pk)
     acquirer.may_answer.set()
     work.result(30)
     assert arena.run(run.pk).state == RunState.CANCELLED
@@ -133,9 +130,13 @@ def test_nothing_is_held_while_the_provider_is_asked_and_a_stop_waits_for_it(
         assert "Noite de Jazz" in told.text
 
 
-def _is_interrupted(worker: Worker, run_id: UUID) -> bool:
-    runner = worker.runtime._live.get(run_id)
-    return runner is not None and runner._interruption is not None
+def _until_cancelled(worker: Worker, run_id: UUID) -> None:
+    """Until the run is asked to end, while it waits for what is on its way."""
+    deadline = time.monotonic() + 20
+    task = worker.runtime._live[run_id].task
+    while task is None or not task.cancelling():
+        assert time.monotonic() < deadline, "nobody has asked the run to end"
+        time.sleep(0.02)
 
 
 def test_a_run_that_is_out_of_time_ends_after_what_is_on_its_way(
@@ -146,7 +147,7 @@ def test_a_run_that_is_out_of_time_ends_after_what_is_on_its_way(
         Run.objects.filter(pk=run.pk).update(max_wall_seconds=1, worked_ms=0)
     work = worker.start(run.tenant_id, run.pk)
     assert acquirer.has_come.wait(20)
-    time.sleep(1.2)  # longer than the run may work
+    _until_cancelled(worker, run.pk)  # its time is over
     acquirer.may_answer.set()
     work.result(30)
     assert arena.run(run.pk).state == RunState.PARTIAL

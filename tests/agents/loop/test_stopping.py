@@ -160,7 +160,10 @@ def until_somebody_waits() -> None:
     deadline = time.monotonic() + 20
     while True:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            cursor.execute(
+                "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) "
+                "WHERE datname = current_database() AND NOT granted"
+            )
             if cursor.fetchone()[0]:
                 return
         assert time.monotonic() < deadline, "the stop does not wait for the write"
