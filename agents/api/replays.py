@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents.api.serializers import (
+from agents.api.replay_serializers import (
     MAX_STEP,
     ForkBody,
     ForkSerializer,
