@@ -33,15 +33,19 @@ async def in_db[**P, R](unit: Callable[P, R], *args: P.args, **kwargs: P.kwargs)
 
 
 async def uncut[R](work: Awaitable[R]) -> R:
-    """Await work to its end; who is cancelled meanwhile hears of it only then."""
+    """Await work to its end; who is cancelled meanwhile, however often, hears of it only then."""
     future = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        await asyncio.wait([future])
+    is_cancelled = False
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError:
+            is_cancelled = True
+    if is_cancelled:
         if not future.cancelled():
             future.exception()  # the caller has something else to do: nobody else looks at it
-        raise
+        raise asyncio.CancelledError
+    return future.result()
 
 
 def _with_connection[R](unit: Callable[[], R]) -> R:

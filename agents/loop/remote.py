@@ -1,8 +1,6 @@
 """The part of a call that another party does, in the worker's event loop."""
 
-import asyncio
-
-from agents.database import in_db
+from agents.database import in_db, uncut
 from tools import remote
 from tools.circuits import Circuit
 from tools.outcomes import CallReport, Outcome, Sending
@@ -15,17 +13,7 @@ async def finished(sending: Sending, caller: Caller, circuit: Circuit | None = N
     What is on its way is not given up half-way: a run that is stopped, taken over or out of time
     ends after it.
     """
-    work = asyncio.ensure_future(_finish(sending, caller, circuit))
-    is_cancelled = False
-    while not work.done():
-        try:
-            await asyncio.wait([work])
-        except asyncio.CancelledError:
-            is_cancelled = True
-    report = work.result()
-    if is_cancelled:
-        raise asyncio.CancelledError
-    return report
+    return await uncut(_finish(sending, caller, circuit))
 
 
 async def _finish(sending: Sending, caller: Caller, circuit: Circuit | None) -> CallReport:
