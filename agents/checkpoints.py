@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import Model
 
 from agents.context.request import Sent, prompt_add
 from agents.heirs import pass_on
-from agents.leases import Lease, LeaseLost, append, fence, leave_add
+from agents.leases import Lease, LeaseLost, append, fence, fence_read, leave_add, unit
 from agents.llm.turns import ModelTurn
 from agents.models import (
     Conversation,
@@ -113,7 +112,7 @@ def model_commit(
     *, lease: Lease, caller: Caller, model: str, turn: ModelTurn, sent: Sent
 ) -> tuple[list[ToolCall], int]:
     """A turn that asks for tools: the step and its calls. Returns them and the cost (µUSD)."""
-    with transaction.atomic():
+    with unit(lease):
         calls, cost_micros, _ = _model_step(lease, caller, model, turn, sent)
         crash.point("model_step_open")
     crash.point("model_step_committed")
@@ -134,7 +133,7 @@ def results_commit(
     told of them. ``handoff`` names why a person must look at the conversation, although the run
     goes on. Returns the messages, and what the caller may be offered now.
     """
-    with transaction.atomic():
+    with unit(lease):
         content: JsonObject = {"calls": [str(call_id) for call_id in call_ids]}
         if handoff:
             _hand_off(lease, handoff)
@@ -158,13 +157,15 @@ def read_commit(
     leaves everything as it was, and one that is to be tried again only counts its try.
     """
     taken: list[JsonObject] = []
-    with transaction.atomic():
+    with unit(lease):
         report, grant = dispatch.read_run(call_id=call_id, caller=caller, admission=admission)
         if report.outcome is dispatch.Outcome.DONE:
             then = Batch()
             then.add(_WAITING, [lease.tenant_id, lease.run_id])
             (waiting,) = append(lease, StepKind.RESULTS, {"calls": [str(call_id)]}, then=then)
             taken = _take_messages(lease, waiting)
+        else:
+            fence_read(lease)
         crash.point("read_open")
     crash.point("read_committed")
     return report, taken, grant
@@ -216,7 +217,7 @@ def answer_commit(
     a run of its own. The conversation is locked, as it is when a message is posted. Raises
     ``StopRequested``, with nothing committed, when the fan was first.
     """
-    with transaction.atomic():
+    with unit(lease):
         _lock_conversation(lease)
         then = _ask(lease, caller)
         _, _, (waiting, grant, *_) = _model_step(lease, caller, model, turn, sent, then=then)
@@ -247,7 +248,7 @@ def run_end(
     and when the fan who stopped it wants that. Raises ``StopRequested`` when the fan was first,
     unless that is the end.
     """
-    with transaction.atomic():
+    with unit(lease):
         _lock_conversation(lease)
         dispatch.calls_abandon(run_id=lease.run_id, code="run_ended")
         content: JsonObject = {"partial_text": partial_text}
@@ -340,7 +341,7 @@ def run_wait(*, lease: Lease, caller: Caller, call_ids: Iterable[UUID]) -> list[
     When nothing is left to wait for, nothing is returned and the run goes on. Raises
     ``StopRequested`` when the fan was first: nobody is asked then.
     """
-    with transaction.atomic():
+    with unit(lease):
         dispatch.calls_gate(call_ids=call_ids, caller=caller, reason="")
         calls = list(
             ToolCall.objects.select_related("approval").filter(
@@ -363,7 +364,7 @@ def run_wait(*, lease: Lease, caller: Caller, call_ids: Iterable[UUID]) -> list[
 
 def run_release(*, lease: Lease) -> None:
     """Give the lease back, so that another worker goes on from the last step."""
-    with transaction.atomic():
+    with unit(lease):
         _leave(lease, RunState.QUEUED, event_seq=lease.event_seq, handed_out_at=None)
 
 

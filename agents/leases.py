@@ -5,13 +5,14 @@ worker that was thought dead can commit nothing more.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, connection
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Model
 
 from agents import turns
@@ -83,6 +84,18 @@ def run_claim(*, owner: str, run_id: UUID | None = None, is_scarce: bool = False
         event_seq=event_seq,
         worked_since=time.monotonic(),
     )
+
+
+@contextmanager
+def unit(lease: Lease) -> Iterator[None]:
+    """A transaction of the run's own writes: what is rolled back has not been counted either."""
+    seq, worked_since = lease.seq, lease.worked_since
+    try:
+        with transaction.atomic():
+            yield
+    except BaseException:
+        lease.seq, lease.worked_since = seq, worked_since
+        raise
 
 
 def held(lease: Lease) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import Error, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
@@ -50,7 +50,10 @@ def sweep(hand_out: HandOut) -> int:
             hand_out(tenant_id, run_id)
         _tell_to_wait()
         for tenant_id, call_id in tell_due():
-            tell(tenant_id=tenant_id, call_id=call_id)
+            try:
+                tell(tenant_id=tenant_id, call_id=call_id)
+            except Error:  # the others are told all the same
+                logger.exception("the fan of call %s was not told", call_id)
     stopping.stopped_end()
     return len(due)
 

@@ -32,6 +32,8 @@ def run_stop(*, run_id: UUID, conversation_id: UUID, actor: str, undo: bool) -> 
     """
     with transaction.atomic():
         run = _locked(run_id, conversation_id)
+        if run is None:
+            raise Run.DoesNotExist
         if run.state == RunState.CANCELLED and undo:
             compensation.undo_plan(run_id=run.pk, reason=UndoReason.CANCELLED, actor=actor)
         if run.state in RUN_MACHINE.terminal:
@@ -47,7 +49,7 @@ def run_stop(*, run_id: UUID, conversation_id: UUID, actor: str, undo: bool) -> 
             details={"from": run.state, "undo": undo},
         )
         if run.state in UNHELD:
-            _end(run, actor)
+            _end(run)
             return RunState.CANCELLED
         transaction.on_commit(partial(control.tell_worker, owner=run.lease_owner, run_id=run.pk))
     return RunState.RUNNING
@@ -64,21 +66,27 @@ def stopped_end() -> int:
     for tenant_id, conversation_id, run_id in found:
         try:
             with tenant_scope(tenant_id), transaction.atomic():
-                run = _locked(run_id, conversation_id)
-                if run.state in UNHELD:
-                    _end(run, "system:sweep")
+                run = _locked(run_id, conversation_id, skip_locked=True)
+                if run is not None and run.state in UNHELD:
+                    _end(run)
         except DatabaseError:
             logger.exception("stopped run %s was not ended", run_id)
     return len(found)
 
 
-def _locked(run_id: UUID, conversation_id: UUID) -> Run:
-    """The run, with its conversation locked before it, as whoever posts a message does."""
-    Conversation.objects.select_for_update().get(pk=conversation_id)
-    return Run.objects.select_for_update().get(pk=run_id)
+def _locked(run_id: UUID, conversation_id: UUID, *, skip_locked: bool = False) -> Run | None:
+    """The run, with its conversation locked before it, as whoever posts a message does.
+
+    ``skip_locked``: ``None`` when somebody else has either of them.
+    """
+    here = Conversation.objects.select_for_update(skip_locked=skip_locked)
+    if here.filter(pk=conversation_id).first() is None:
+        return None
+    runs = Run.objects.select_for_update(skip_locked=skip_locked)
+    return runs.filter(pk=run_id).first()
 
 
-def _end(run: Run, actor: str) -> None:
+def _end(run: Run) -> None:
     """The last step of a run that no worker holds, and word of it to the page."""
     seq = run.last_seq + 1
     transition(
@@ -91,7 +99,8 @@ def _end(run: Run, actor: str) -> None:
     )
     dispatch.calls_abandon(run_id=run.pk, code="run_ended")
     if run.undo_requested_at is not None:
-        compensation.undo_plan(run_id=run.pk, reason=UndoReason.CANCELLED, actor=actor)
+        owner = run.conversation.owner_key
+        compensation.undo_plan(run_id=run.pk, reason=UndoReason.CANCELLED, actor=owner)
     Step.objects.create(
         run=run,
         seq=seq,

@@ -34,9 +34,10 @@ def tell(*, tenant_id: UUID, call_id: UUID) -> bool:
         call = ToolCall.objects.select_related("approval").get(pk=call_id)
         if _is_at_work(call.run_ref) or call.conversation_ref is None:
             return False
-        rows = Conversation.objects.select_for_update()
+        # Passed over while somebody else is at it: the next sweep comes by again.
+        rows = Conversation.objects.select_for_update(skip_locked=True)
         conversation = rows.filter(pk=call.conversation_ref).first()
-        if not told(call_id=call.pk, state=call.state) or conversation is None:
+        if conversation is None or not told(call_id=call.pk, state=call.state):
             return False
         if call.state == CallState.UNKNOWN:
             Conversation.objects.filter(pk=conversation.pk).update(

@@ -295,6 +295,10 @@ class Wait:
 
     async def run(self, runner: Runner) -> RunTools | None:
         """Commit the requests and the waiting together; go on if there is nobody to wait for."""
+        # What humans are asked is told to the page, even if the run has been left by then.
+        return await uncut(self._ask_humans(runner))
+
+    async def _ask_humans(self, runner: Runner) -> RunTools | None:
         state = runner.state
         gated = await in_db(
             checkpoints.run_wait, lease=state.lease, caller=state.caller, call_ids=self.call_ids

@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 # All tries of the gateway together; who asks outside a run has no wall clock of its own.
 MAX_ASK_SECONDS = 240.0
+# How often a worker that is to end looks whether the claims on their way are in.
+DRAIN_LOOK_SECONDS = 0.01
 # The exit code of a process whose grace was over.
 ENDED_BY_FORCE = 75
 
@@ -195,7 +197,8 @@ class WorkerRuntime:
     async def _drain(self) -> None:
         for asking in self._asking:
             asking.cancel()
-        while self._live:
+        # A claim on its way is waited for: what it brings is given back.
+        while self._live or self._busy or self._asking:
             runners = list(self._live.values())
             for runner in runners:
                 runner.interrupt(Interruption.DRAINED)
@@ -203,7 +206,7 @@ class WorkerRuntime:
             if tasks:
                 await asyncio.wait(tasks)
             else:
-                await asyncio.sleep(0)
+                await asyncio.sleep(DRAIN_LOOK_SECONDS)
         self._heart.cancel()
         await self._listener.close()
         await self._publisher.close()

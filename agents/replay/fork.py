@@ -244,6 +244,7 @@ def _copied(plan: ForkPlan, step: Step) -> JsonObject:
     """What a step had, made whole: a fork reads nothing of the run that it comes from."""
     content: JsonObject = {**step.content, "copied": True}
     content.pop("request_id", None)
+    content.pop("handoff", None)  # nobody looks at this conversation because of the other one
     if step.kind == StepKind.INPUT:
         content["messages"] = [{"text": said["text"]} for said in content["messages"]]
         if step.seq == 1:

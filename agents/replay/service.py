@@ -137,7 +137,9 @@ def _work(replay: Replay, ask: Ask) -> None:
         purse.check(replay)
         turn = ask(request)
         compared = again.take(turn)
-        _keep(replay, request.model, turn, compared.data)
+        if not _keep(replay, request.model, turn, compared.data):
+            logger.warning("replay %s was given up meanwhile", replay.pk)
+            return
         if compared.outcome not in KEEPS_TO_IT:
             break
     _end(replay, ReplayState.FINISHED, outcome=replay.turns[-1]["outcome"])
@@ -165,7 +167,8 @@ def _purse(replay: Replay) -> _Purse:
     return _Purse(replay_micros=tier.max_run_cost_micros, day_micros=tier.max_day_cost_micros)
 
 
-def _keep(replay: Replay, model: str, turn: ModelTurn, data: JsonObject) -> None:
+def _keep(replay: Replay, model: str, turn: ModelTurn, data: JsonObject) -> bool:
+    """Store a turn and pay for it; whether the replay is still this worker's to go on with."""
     usage = turn.usage
     with transaction.atomic():
         entry = usage_record(
@@ -183,6 +186,7 @@ def _keep(replay: Replay, model: str, turn: ModelTurn, data: JsonObject) -> None
         Replay.objects.filter(pk=replay.pk).update(
             turns=replay.turns, cost_micros=replay.cost_micros
         )
+        return Replay.objects.filter(pk=replay.pk, state=ReplayState.RUNNING).exists()
 
 
 def _end(

@@ -181,6 +181,14 @@ def ends_on_the_page(run: Run) -> list[str]:
         time.sleep(0.02)
 
 
+def numbered_without_a_gap(arena: Cast, run: Run) -> bool:
+    """Also when a transaction that had counted on was rolled back."""
+    with arena.scope():
+        numbers = list(run.steps.order_by("seq").values_list("seq", flat=True))
+        last = Run.objects.get(pk=run.pk).last_seq
+    return numbers == list(range(1, last + 1))
+
+
 def _with_run(spec: Any, run: Any) -> Any:
     """The same tool with another body."""
     twin = object.__new__(type(spec))
@@ -227,6 +235,7 @@ def test_stop_and_answer_at_the_same_moment_have_one_winner(
     assert (told[0], ended) == wanted[first]
     assert arena.answer(run.pk) == "Olá, ana!"
     assert ends_on_the_page(run) == [ended]
+    assert numbered_without_a_gap(arena, run)
 
 
 def test_stops_and_answers_race_freely(arena: Cast, worker: Worker, model: ScriptedModel) -> None:
@@ -259,6 +268,7 @@ def test_stops_and_answers_race_freely(arena: Cast, worker: Worker, model: Scrip
             assert final.content["state"] == state
             assert [m.is_partial for m in said] in ([], [state == "cancelled"])
         assert ends_on_the_page(run) == [state]
+        assert numbered_without_a_gap(arena, run)
         model.reset()
         model.route(lambda body: Reply.text("Olá, ana!"))
 
@@ -396,11 +406,9 @@ def nothing_is_open(arena: Cast, conversation_id: Any) -> None:
         assert {call.state for call in calls} <= {"succeeded", "denied", "failed", "compensated"}
 
 
-def test_a_run_that_the_heart_finds_over_has_told_its_page(
-    arena: Cast, worker: Worker, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The heartbeat comes between the commit of the answer and the word to the page."""
-    commit = checkpoints.answer_commit
+def lost_after(worker: Worker, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The heartbeat finds the run held no more between this commit and the word to the page."""
+    commit = getattr(checkpoints, name)
 
     def beaten(**about: Any) -> Any:
         done = commit(**about)
@@ -411,9 +419,30 @@ def test_a_run_that_the_heart_finds_over_has_told_its_page(
         assert heard.wait(20)
         return done
 
-    monkeypatch.setattr(checkpoints, "answer_commit", beaten)
+    monkeypatch.setattr(checkpoints, name, beaten)
+
+
+def test_a_run_that_the_heart_finds_over_has_told_its_page(
+    arena: Cast, worker: Worker, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost_after(worker, monkeypatch, "answer_commit")
     model.script([Reply.text("Olá, ana!")])
     run = arena.post("ana", "oi")
     worker.work(run)
     assert arena.run(run.pk).state == RunState.SUCCEEDED
     assert ends_on_the_page(run) == ["succeeded"]
+
+
+def test_a_run_that_the_heart_finds_waiting_has_asked_on_its_page(
+    arena: Cast, worker: Worker, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost_after(worker, monkeypatch, "run_wait")
+    mail = {"to": "ana@example.com", "subject": "Olá", "body": "Seu ingresso está aqui."}
+    model.script([Reply.tools(("send_email", mail))])
+    run = arena.post("ana", "mande um e-mail")
+    worker.work(run)
+    assert arena.run(run.pk).state == RunState.WAITING
+    deadline = time.monotonic() + 10
+    while not any(e["type"] == "approval.requested" for e in history(run_id=run.pk)):
+        assert time.monotonic() < deadline, "the page was not told what is asked"
+        time.sleep(0.02)
