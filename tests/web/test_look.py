@@ -28,8 +28,7 @@ def test_chat_fits_a_phone_and_everybody(
 ) -> None:
     fan = window(demo, color_scheme=scheme, **PHONE)
     fan.sign_in("ana")
-    fan.page.click(f"button[name=language][value={language}]")
-    fan.page.wait_for_selector(f"html[lang={language}]")
+    fan.read_in(language)
     fan.page.wait_for_selector(".event-card")
     assert not fan.is_too_wide()
     assert fan.violations() == []
