@@ -37,6 +37,7 @@ REASONS = {
         "It is not known whether something was done, a payment for example. Look at the unknown "
         "outcomes in the console."
     ),
+    "gave_up": gettext_lazy("The assistant has tried many times and never came to an answer."),
     "same_failure": gettext_lazy("The assistant kept trying something that does not work."),
 }
 type View = Callable[..., HttpResponse]

@@ -1,9 +1,5 @@
 """Messages that a run will not take up become a run of their own: none is ever lost."""
 
-from functools import partial
-
-from django.db import transaction
-
 from agents import signals
 from agents.models import Message, Run, Speaker, Step, StepKind
 
@@ -44,14 +40,10 @@ def pass_on(run: Run) -> Run | None:
         run=heir, taken_at=heir.created_at
     )
     for message in waiting:
-        transaction.on_commit(
-            partial(
-                signals.message_posted.send,
-                sender=Message,
-                tenant_id=run.tenant_id,
-                conversation_id=run.conversation_id,
-                message_id=message.pk,
-                run_id=heir.pk,
-            )
+        signals.message_announce(
+            tenant_id=run.tenant_id,
+            conversation_id=run.conversation_id,
+            message_id=message.pk,
+            run_id=heir.pk,
         )
     return heir

@@ -37,6 +37,11 @@ def conversation_get(*, principal: Principal, conversation_id: UUID) -> Conversa
     return found
 
 
+def language_of(*, conversation_id: UUID) -> str:
+    """The language that a conversation is held in."""
+    return Conversation.objects.values_list("language", flat=True).get(pk=conversation_id)
+
+
 def messages_of(conversation: Conversation) -> QuerySet[Message]:
     """Everything said in the conversation, oldest first."""
     return Message.objects.filter(conversation=conversation).order_by("id")
@@ -65,11 +70,6 @@ def run_get(*, principal: Principal, run_id: UUID) -> Run:
     return found
 
 
-def unfinished_runs(conversation: Conversation) -> QuerySet[Run]:
-    """Runs of the conversation that are queued, at work or waiting, oldest first."""
-    return Run.objects.filter(conversation=conversation, state__in=UNFINISHED).order_by("id")
-
-
 def runs_of(conversation: Conversation) -> QuerySet[Run]:
     """All runs of a conversation, oldest first, with their steps."""
     return (
@@ -88,9 +88,3 @@ def answer_of(run: Run) -> str | None:
     """What the run answered, if it has."""
     message = Message.objects.filter(run=run, speaker=Speaker.ASSISTANT).first()
     return None if message is None else message.text
-
-
-def calls_by_id(call_ids: Iterable[str]) -> dict[str, ToolCall]:
-    """Calls by their id as text, with their approvals."""
-    rows = ToolCall.objects.select_related("approval").filter(pk__in=list(call_ids))
-    return {str(call.pk): call for call in rows}

@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
-from django.db.models.functions import Now
+from django.db import transaction
 from django.utils.translation import gettext as _
 
 from agents import signals, stopping
@@ -21,11 +19,12 @@ from agents.models import (
     Step,
     StepKind,
 )
-from agents.selectors import conversation_get, conversations_for, run_get
+from agents.selectors import conversation_get, conversations_for, is_staff, run_get
 from boxoffice.audit.services import record
 from boxoffice.common import crash
+from boxoffice.common.batch import Batch, loaded
 from boxoffice.common.clock import now
-from boxoffice.common.exceptions import Conflict, Forbidden, InvalidInput
+from boxoffice.common.exceptions import Conflict, Forbidden, InvalidInput, NotFound
 from boxoffice.tenancy.models import Tier
 from boxoffice.tenancy.principals import Principal
 
@@ -83,21 +82,57 @@ def message_post(
     text = _clean(text)
     if client_id is not None and not 1 <= len(client_id) <= 64:
         raise InvalidInput(_("client_id: between 1 and 64 characters."))
-    conversation = conversation_get(principal=principal, conversation_id=conversation_id)
-    try:
-        with transaction.atomic():
-            Conversation.objects.select_for_update().get(pk=conversation.pk)
-            known = _known(conversation, client_id)
-            if known is not None:
-                return known
-            if not owns(principal, conversation):
-                return _answer_as_human(principal, conversation, text, client_id)
-            return _ask(principal, conversation, text, client_id)
-    except IntegrityError:
-        known = _known(conversation, client_id)
-        if known is None:
-            raise
-        return known
+    with transaction.atomic():
+        place = _lock(principal, conversation_id, client_id)
+        if place.known is not None:
+            return Posted(message=place.known, run=place.known.run)
+        if not owns(principal, place.conversation):
+            return _answer_as_human(principal, place.conversation, text, client_id)
+        return _ask(principal, place, text, client_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A locked conversation: the run that a message would join, and the tier of a new one.
+
+    ``known`` is the message that was posted under the same ``client_id`` before.
+    """
+
+    conversation: Conversation
+    active: Run | None
+    tier: Tier | None
+    known: Message | None
+
+
+_HERE = "WHERE tenant_id = %s AND conversation_id = %s"
+# The one at work before one that has its turn later.
+_ACTIVE = f"""
+{_HERE} AND parent_id IS NULL AND cancel_requested_at IS NULL AND state IN ('queued', 'running')
+ORDER BY state DESC, id LIMIT 1 FOR UPDATE
+"""
+
+
+def _lock(principal: Principal, conversation_id: UUID, client_id: str | None) -> _Place:
+    """Lock the conversation, in one message to the database.
+
+    Each statement sees what was committed before it began: what is read after the lock is what
+    the last one who posted has left. Raises ``NotFound`` if the principal may not see it.
+    """
+    here = [principal.tenant_id, conversation_id]
+    batch = Batch()
+    batch.select(Conversation, "WHERE tenant_id = %s AND id = %s FOR UPDATE", here)
+    batch.select(Run, _ACTIVE, here)
+    tier = [principal.tenant_id, principal.tier_id]
+    batch.select(Tier, "WHERE tenant_id = %s AND id = %s", tier)
+    batch.select(Message, f"{_HERE} AND client_id = %s", [*here, client_id])
+    found, runs, tiers, messages = batch.send()
+    conversation = next(iter(loaded(Conversation, found)), None)
+    if conversation is None or not (owns(principal, conversation) or is_staff(principal)):
+        raise NotFound("Conversation not found.")
+    active = next(iter(loaded(Run, runs)), None)
+    tier_now = next(iter(loaded(Tier, tiers)), None)
+    known = next(iter(loaded(Message, messages)), None)
+    return _Place(conversation=conversation, active=active, tier=tier_now, known=known)
 
 
 def owns(principal: Principal, conversation: Conversation) -> bool:
@@ -161,31 +196,11 @@ def _clean(text: object) -> str:
     return cleaned
 
 
-def _known(conversation: Conversation, client_id: str | None) -> Posted | None:
-    if client_id is None:
-        return None
-    message = (
-        Message.objects.filter(conversation=conversation, client_id=client_id)
-        .select_related("run")
-        .first()
-    )
-    return None if message is None else Posted(message=message, run=message.run)
-
-
-def _ask(
-    principal: Principal, conversation: Conversation, text: str, client_id: str | None
-) -> Posted:
-    run = (
-        Run.objects.select_for_update()
-        .filter(conversation=conversation, parent=None, cancel_requested_at=None)
-        .filter(state__in=[RunState.QUEUED, RunState.RUNNING])
-        .order_by("-state", "id")  # the one at work before one that has its turn later
-        .first()
-    )
-    joins = run is not None
-    if run is None:
-        run = run_create(principal, conversation)
-    message = Message.objects.create(
+def _ask(principal: Principal, place: _Place, text: str, client_id: str | None) -> Posted:
+    conversation, joins = place.conversation, place.active is not None
+    run = place.active or run_draft(principal, conversation, place.tier)
+    message = Message(
+        tenant_id=conversation.tenant_id,
         conversation=conversation,
         run=run,
         speaker=Speaker.FAN,
@@ -194,37 +209,53 @@ def _ask(
         client_id=client_id,
         taken_at=None if joins else now(),
     )
-    if not conversation.title:
-        Conversation.objects.filter(pk=conversation.pk).update(title=text[:120])
+    batch = Batch()
     if not joins:
-        Step.objects.create(
-            run=run,
-            seq=1,
-            epoch=0,
-            kind=StepKind.INPUT,
-            content={"messages": [{"id": str(message.pk), "text": text}]},
+        batch.insert(run, timed=("handed_out_at",))
+    batch.insert(message)
+    if not conversation.title:
+        where = {"tenant_id": conversation.tenant_id, "id": conversation.pk}
+        batch.update(Conversation, changes={"title": text[:120]}, where=where)
+    if not joins:
+        said = {"messages": [{"id": str(message.pk), "text": text}]}
+        batch.insert(
+            Step(
+                tenant_id=run.tenant_id,
+                run=run,
+                seq=1,
+                epoch=0,
+                kind=StepKind.INPUT,
+                content=said,
+            )
         )
+    batch.send()
     crash.point("message_open", conversation.pk)
     transaction.on_commit(lambda: crash.point("message_committed", conversation.pk))
-    transaction.on_commit(
-        partial(
-            signals.message_posted.send,
-            sender=Message,
-            tenant_id=conversation.tenant_id,
-            conversation_id=conversation.pk,
-            message_id=message.pk,
-            run_id=run.pk,
-        )
+    signals.message_announce(
+        tenant_id=conversation.tenant_id,
+        conversation_id=conversation.pk,
+        message_id=message.pk,
+        run_id=run.pk,
     )
     return Posted(message=message, run=run)
 
 
-def run_create(
-    principal: Principal, conversation: Conversation, *, model: str = "", **about: Any
+def run_draft(
+    principal: Principal,
+    conversation: Conversation,
+    tier: Tier | None,
+    *,
+    model: str = "",
+    **about: Any,
 ) -> Run:
-    """Queue a run in the caller's transaction, with the limits (and model) of their tier."""
-    tier = Tier.objects.get(pk=principal.tier_id)
-    return Run.objects.create(
+    """A queued run, not stored yet, with the limits (and model) of the principal's tier.
+
+    Raises ``NotFound`` for a tier that is gone meanwhile.
+    """
+    if tier is None:
+        raise NotFound("Conversation not found.")
+    return Run(
+        tenant_id=conversation.tenant_id,
         conversation=conversation,
         asked_by=principal.key,
         is_anonymous=principal.is_anonymous,
@@ -234,7 +265,6 @@ def run_create(
         max_output_tokens=tier.max_tokens_per_request,
         max_wall_seconds=tier.max_wall_seconds,
         max_cost_micros=tier.max_run_cost_micros,
-        handed_out_at=Now(),
         **{"last_seq": 1, **about},
     )
 
@@ -259,14 +289,10 @@ def _answer_as_human(
         target=str(conversation.pk),
         details={"message": str(message.pk)},
     )
-    transaction.on_commit(
-        partial(
-            signals.message_posted.send,
-            sender=Message,
-            tenant_id=conversation.tenant_id,
-            conversation_id=conversation.pk,
-            message_id=message.pk,
-            run_id=None,
-        )
+    signals.message_announce(
+        tenant_id=conversation.tenant_id,
+        conversation_id=conversation.pk,
+        message_id=message.pk,
+        run_id=None,
     )
     return Posted(message=message, run=None)

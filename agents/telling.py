@@ -1,6 +1,5 @@
 """Word in the chat of what became of a call after the run that asked for it was over."""
 
-from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -49,15 +48,11 @@ def tell(*, tenant_id: UUID, call_id: UUID) -> bool:
             text=_said(call, conversation.language),
             taken_at=now(),
         )
-        transaction.on_commit(
-            partial(
-                signals.message_posted.send,
-                sender=Message,
-                tenant_id=tenant_id,
-                conversation_id=conversation.pk,
-                message_id=message.pk,
-                run_id=None,
-            )
+        signals.message_announce(
+            tenant_id=tenant_id,
+            conversation_id=conversation.pk,
+            message_id=message.pk,
+            run_id=None,
         )
     return True
 

@@ -11,7 +11,6 @@ from boxoffice.common.types import JsonObject
 from tools.effects import outcome_data
 from tools.models import CallState, ToolCall
 
-MAX_RUNS = 30
 _UNFINISHED = {
     CallState.GATED: {"status": "pending"},
     CallState.PROPOSED: {"status": "not_run"},

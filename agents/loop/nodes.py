@@ -112,7 +112,7 @@ class CallModel:
 
     async def _answer(self, runner: Runner, turn: ModelTurn, sent: Sent) -> CallModel | None:
         state = runner.state
-        text = turn.text.strip() or sentence(runner, "empty")
+        text = turn.text.strip() or sentence(runner.state.caller.language, "empty")
         answer = state.answer(text)
         taken, state.grant = await in_db(
             checkpoints.answer_commit,
@@ -320,9 +320,10 @@ class Stop:
     async def run(self, runner: Runner) -> None:
         """Commit the partial answer and the handoff."""
         text = self.turn.text.strip() if self.turn else ""
+        passed_on = sentence(runner.state.caller.language, "handoff")
         await runner.end(
             State.PARTIAL,
-            answer=runner.state.answer(joined(text, sentence(runner, "handoff"))),
+            answer=runner.state.answer(joined(text, passed_on)),
             partial_text=text,
             handoff=self.handoff,
             last=self.turn,
@@ -356,18 +357,15 @@ def joined(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def sentence(runner: Runner, what: str) -> str:
+def sentence(language: str, what: str) -> str:
     """A sentence for the fan, in the conversation's language."""
-    with override(runner.state.caller.language):
+    with override(language):
         texts = {
             "empty": _("Sorry, I have no answer to that. Could you say it another way?"),
             "handoff": _(
                 "I could not finish this by myself, so I have passed our conversation on to a "
                 "person of the box office, who will answer you right here."
             ),
-            "failed": _(
-                "Sorry, I cannot answer just now. Nothing was changed; please try again in a "
-                "moment."
-            ),
+            "failed": _("Sorry, I cannot answer just now. Please try again in a moment."),
         }
         return texts[what]

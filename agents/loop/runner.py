@@ -13,6 +13,7 @@ from agents.loop.events import run_finished, run_started, text_delta
 from agents.loop.nodes import Node, first_node, joined, sentence
 from agents.loop.state import RunState, state_load
 from agents.models import RunState as State
+from agents.selectors import language_of
 from agents.stream import Publisher, RunChannel
 from boxoffice.common import crash
 from boxoffice.common.exceptions import BoxOfficeError
@@ -120,19 +121,20 @@ class Runner:
         return checkpoints.LastTurn(caller=state.caller, model=state.model, turn=turn)
 
     async def _work(self) -> None:
+        if self.lease.epoch > MAX_CLAIMS:
+            await self._give_up()
+            return
         self.state = await in_db(state_load, lease=self.lease)
         self.emit(run_started(epoch=self.lease.epoch, is_resumed=self.lease.epoch > 1))
-        if self.lease.epoch > MAX_CLAIMS:
-            await self._failed({"code": "gave_up", "message": "Too many attempts."})
-            return
         try:
             async with asyncio.timeout(self.state.wall_seconds_left):
                 await self._loop()
         except TimeoutError:
             text = self.state.text.strip()
+            passed_on = sentence(self.state.caller.language, "handoff")
             await self.end(
                 State.PARTIAL,
-                answer=self.state.answer(joined(text, sentence(self, "handoff"))),
+                answer=self.state.answer(joined(text, passed_on)),
                 partial_text=text,
                 handoff="budget_time",
             )
@@ -147,8 +149,19 @@ class Runner:
             self.lease.event_seq = self._channel.last_seq
 
     async def _failed(self, error: JsonObject) -> None:
-        answer = self.state.answer(sentence(self, "failed"))
+        answer = self.state.answer(sentence(self.state.caller.language, "failed"))
         await self.end(State.FAILED, answer=answer, error=error)
+
+    async def _give_up(self) -> None:
+        """End it without a look at its state: that may be what its workers have died of."""
+        logger.error("run %s is given up after %d claims", self.lease.run_id, MAX_CLAIMS)
+        language = await in_db(language_of, conversation_id=self.lease.conversation_id)
+        await self.end(
+            State.FAILED,
+            answer=sentence(language, "handoff"),
+            error={"code": "gave_up", "message": "Too many attempts.", "retryable": False},
+            handoff="gave_up",
+        )
 
     async def _interrupted(self, why: Interruption) -> None:
         try:

@@ -6,10 +6,10 @@ if that person had asked for it.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
 from agents import services, signals
@@ -29,7 +29,7 @@ from boxoffice.audit.services import record as audit
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import Forbidden
 from boxoffice.common.types import JsonObject
-from boxoffice.tenancy.models import Membership
+from boxoffice.tenancy.models import Membership, Tier
 from boxoffice.tenancy.principals import Principal
 from tools import registry
 from tools.effects import Proposal, calls_propose
@@ -210,15 +210,18 @@ def _create(plan: ForkPlan, principal: Principal) -> Run:
         language=origin.conversation.language,
         title=_("Fork: %(title)s") % {"title": origin.conversation.title[:100]},
     )
-    fork = services.run_create(
+    fork = services.run_draft(
         principal,
         conversation,
+        Tier.objects.filter(pk=principal.tier_id).first(),
         model=plan.model,
         last_seq=plan.copied[-1].seq,
         forked_from=origin,
         forked_step=plan.from_step,
         is_tainted=origin.is_tainted,
+        handed_out_at=Now(),
     )
+    fork.save()
     messages: list[Message] = []
     for step in plan.copied:
         content = _copied(plan, step)
@@ -227,15 +230,11 @@ def _create(plan: ForkPlan, principal: Principal) -> Run:
         elif step is plan.copied[-1] and plan.again:
             content["calls"] = [str(call.pk) for call in _propose(plan, fork, step.seq)]
         Step.objects.create(run=fork, seq=step.seq, epoch=0, kind=step.kind, content=content)
-    transaction.on_commit(
-        partial(
-            signals.message_posted.send,
-            sender=Message,
-            tenant_id=fork.tenant_id,
-            conversation_id=conversation.pk,
-            message_id=messages[-1].pk,
-            run_id=fork.pk,
-        )
+    signals.message_announce(
+        tenant_id=fork.tenant_id,
+        conversation_id=conversation.pk,
+        message_id=messages[-1].pk,
+        run_id=fork.pk,
     )
     return fork
 

@@ -1,6 +1,7 @@
 """Replays with a model: asked for by a person, worked on by a worker, paid for by who asked."""
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -34,6 +35,9 @@ logger = logging.getLogger(__name__)
 WORK_SECONDS = 600
 HAND_OUT_AGAIN = timedelta(seconds=5)
 AT_ONCE = 100
+# A replay holds a worker thread while the model speaks: most threads are for fans.
+REPLAYS_PER_PROCESS = 2
+_places = threading.BoundedSemaphore(REPLAYS_PER_PROCESS)
 
 type HandOut = Callable[[UUID, UUID], None]
 
@@ -110,8 +114,18 @@ def replay_get(*, principal: Principal, replay_id: UUID) -> Replay:
 def replay_work(*, tenant_id: UUID, replay_id: UUID, ask: Ask) -> None:
     """Work on a queued replay until it ends; nothing when another worker has it.
 
-    ``ask`` speaks to the model. Each turn is stored and paid for before the next is asked.
+    ``ask`` speaks to the model. Each turn is stored and paid for before the next is asked. When
+    this process is at work on as many as it may be, the replay stays queued, for the sweep.
     """
+    if not _places.acquire(blocking=False):
+        return
+    try:
+        _work_if_queued(tenant_id, replay_id, ask)
+    finally:
+        _places.release()
+
+
+def _work_if_queued(tenant_id: UUID, replay_id: UUID, ask: Ask) -> None:
     with tenant_scope(tenant_id):
         mine = Replay.objects.filter(pk=replay_id)
         if not transition(mine, REPLAY_MACHINE, ReplayState.RUNNING, started_at=now()):

@@ -69,12 +69,15 @@ class Batch:
         """Add a statement; its values are marked ``%s``."""
         self._statements.append((text, values))
 
-    def insert(self, row: models.Model, *, unless_there: bool = False) -> None:
+    def insert(
+        self, row: models.Model, *, unless_there: bool = False, timed: tuple[str, ...] = ()
+    ) -> None:
         """Add the insertion of a new row, whose tenant is set. No signal is sent.
 
         ``unless_there``: nothing happens when its like (by a unique constraint) is there already.
+        The fields that ``timed`` names get the database's own time, and are not set on ``row``.
         """
-        text, fields = _insertion(type(row))
+        text, fields = _insertion(type(row), timed)
         if unless_there:
             text += " ON CONFLICT DO NOTHING"
         self.add(text, [_value(each, each.pre_save(row, add=True)) for each in fields])
@@ -251,11 +254,12 @@ def _value(column: Any, value: Any) -> Any:
 
 
 @cache
-def _insertion(model: type[models.Model]) -> tuple[str, list[Any]]:
-    fields = list(model._meta.concrete_fields)
+def _insertion(model: type[models.Model], timed: tuple[str, ...]) -> tuple[str, list[Any]]:
+    fields: list[Any] = list(model._meta.concrete_fields)
     columns = ", ".join(f'"{each.column}"' for each in fields)
-    marks = ", ".join(["%s"] * len(fields))
-    return f'INSERT INTO "{model._meta.db_table}" ({columns}) VALUES ({marks})', fields  # noqa: S608
+    marks = ", ".join("now()" if each.name in timed else "%s" for each in fields)
+    text = f'INSERT INTO "{model._meta.db_table}" ({columns}) VALUES ({marks})'  # noqa: S608
+    return text, [each for each in fields if each.name not in timed]
 
 
 @cache

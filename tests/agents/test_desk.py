@@ -244,6 +244,6 @@ def test_service_refuses_who_may_not_answer(arena: Cast) -> None:
 
 def test_every_reason_of_the_loop_has_its_words() -> None:
     source = "".join(path.read_text() for path in Path(CHECKOUT / "agents/loop").glob("*.py"))
-    named = set(re.findall(r'"(budget_\w+|same_failure|outcome_unknown)"', source))
+    named = set(re.findall(r'"(budget_\w+|same_failure|outcome_unknown|gave_up)"', source))
     assert named
     assert named == set(desk.REASONS)

@@ -4,8 +4,10 @@ import threading
 
 import pytest
 
+from agents.loop import runner
 from agents.loop import worker as host
-from agents.models import RunState
+from agents.loop.runner import MAX_CLAIMS
+from agents.models import Conversation, Run, RunState
 from tests.support.cast import Cast
 from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.worker import Worker
@@ -59,3 +61,21 @@ def test_a_worker_that_ends_takes_nothing_more(
     worker.start(run.tenant_id, run.pk).result(10)
     assert arena.run(run.pk).state == RunState.QUEUED
     assert model.requests == []
+
+
+def test_a_run_whose_state_its_workers_die_of_is_given_to_a_person(
+    arena: Cast, worker: Worker, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not looked at once more: whatever is wrong with it would end this worker too."""
+    looks: list[object] = []
+    monkeypatch.setattr(runner, "state_load", looks.append)
+    run = arena.post("ana", "oi")
+    with arena.scope():
+        Run.objects.filter(pk=run.pk).update(lease_epoch=MAX_CLAIMS)
+    worker.work(run)
+    ended = arena.run(run.pk)
+    assert (ended.state, ended.error["code"]) == (RunState.FAILED, "gave_up")
+    assert "pessoa" in arena.answer(run.pk)
+    with arena.scope():
+        assert Conversation.objects.get(pk=run.conversation_id).handoff_reason == "gave_up"
+    assert (looks, model.requests) == ([], [])

@@ -381,3 +381,36 @@ def test_the_database_knows_its_moves(arena: Cast, searched: Run, woken: list[UU
     replay = asked(arena, searched, 2)
     with arena.scope(), pytest.raises(DatabaseError, match="cannot go"), transaction.atomic():
         Replay.objects.filter(pk=replay.pk).update(state="finished")
+
+
+def test_so_many_at_once_that_threads_are_left_for_fans(
+    arena: Cast, worker: Worker, searched: Run, woken: list[UUID]
+) -> None:
+    """A replay for which there is no place stays queued: the sweep hands it out again."""
+    asked_now, rest = threading.Semaphore(0), threading.Event()
+
+    def thinks(request: Any) -> Any:
+        asked_now.release()
+        assert rest.wait(30)
+        return worker.runtime.ask(request)
+
+    def works(replay: Replay) -> None:
+        try:
+            replay_work(tenant_id=replay.tenant_id, replay_id=replay.pk, ask=thinks)
+        finally:
+            connection.close()
+
+    waiting = [asked(arena, searched, step) for step in (1, 4, 6)]
+    places = service.REPLAYS_PER_PROCESS
+    with ThreadPoolExecutor(places) as pool:
+        for replay in waiting[:places]:
+            pool.submit(works, replay)
+        for _ in range(places):
+            assert asked_now.acquire(timeout=30)
+        for replay in waiting[places:]:
+            works(replay)
+        states = [fresh(arena, replay).state for replay in waiting]
+        rest.set()
+    assert states == ["running"] * places + ["queued"]
+    replay_work(tenant_id=searched.tenant_id, replay_id=waiting[-1].pk, ask=worker.runtime.ask)
+    assert fresh(arena, waiting[-1]).state != ReplayState.QUEUED
