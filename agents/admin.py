@@ -3,12 +3,15 @@
 from django.contrib import admin
 from django.db import models
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from agents.models import Conversation, Message, PromptVersion, Replay, Run, Step
 from agents.replay.console import RunPages
 from agents.templatetags.console import dollars
 from boxoffice.tenancy.console import MachineRows, MachineWritten
+from tools.models import ToolCall
 
 
 class MessageRows(MachineRows):
@@ -75,6 +78,7 @@ class RunAdmin(RunPages, MachineWritten):
         "steps_used",
         "output_tokens",
         "cost",
+        "is_tainted",
         "finished_at",
     ]
     list_filter = ["state", "model", "tier", "is_tainted", "tenant", "created_at"]
@@ -82,11 +86,24 @@ class RunAdmin(RunPages, MachineWritten):
     search_fields = ["=id", "=conversation__id", "conversation__user__username"]
     ordering = ["-id"]
     inlines = [StepRows]
+    exclude = ["tainted_by"]
+    readonly_fields = ["brought_by"]
 
     @admin.display(description=_("cost"), ordering="cost_micros")
     def cost(self, run: Run) -> str:
         """In US dollars."""
         return dollars(run.cost_micros)
+
+    @admin.display(description=_("text from outside came with"))
+    def brought_by(self, run: Run) -> str:
+        """The call with which the first of it came, in this run or in one before it."""
+        call = ToolCall.objects.filter(pk__in=[run.tainted_by] if run.tainted_by else []).first()
+        if call is None:
+            return "-"
+        address = reverse("admin:tools_toolcall_change", args=[call.pk])
+        where = _("this run") if call.run_ref == run.pk else _("an earlier run")
+        fields = " ".join(call.outside or [])
+        return format_html('<a href="{}">{}</a> ({}): {}', address, call.tool, where, fields)
 
 
 @admin.register(Step)

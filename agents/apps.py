@@ -16,4 +16,4 @@ class AgentsConfig(AppConfig):
     def ready(self) -> None:
         """Connect what follows a commit."""
         # Notices first: a decision is told under the epoch that asked, before a worker claims anew.
-        autodiscover_modules("notices", "receivers")
+        autodiscover_modules("notices", "receivers", "outside")

@@ -7,7 +7,8 @@ worker that was thought dead can commit nothing more.
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -33,7 +34,10 @@ class StopRequested(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Lease:
-    """A worker's hold on a run. ``seq`` is the newest committed step's number."""
+    """A worker's hold on a run. ``seq`` is the newest committed step's number.
+
+    ``inherits`` is the mark of text from outside in the runs before this one, for its next steps.
+    """
 
     run_id: UUID
     tenant_id: UUID
@@ -42,6 +46,7 @@ class Lease:
     seq: int
     event_seq: int
     worked_since: float
+    inherits: Mapping[str, Any] = field(default_factory=dict)
 
     def worked_ms(self) -> int:
         """Milliseconds of work since the last commit; counting starts anew."""
@@ -127,33 +132,36 @@ def leave_add(
 
 
 _FENCE = """
-SELECT cancel_requested_at FROM agents_run
+SELECT cancel_requested_at, is_tainted FROM agents_run
 WHERE tenant_id = %s AND id = %s AND lease_epoch = %s AND state = 'running'
 """
 
 
-def fence(lease: Lease) -> None:
+def fence(lease: Lease) -> bool:
     """For a write by a tool: the run is held until the transaction ends.
 
-    Raises ``LeaseLost``, or ``StopRequested`` when the fan has stopped the run.
+    Returns whether the run has read text from outside. Raises ``LeaseLost``, or ``StopRequested``
+    when the fan has stopped the run.
     """
-    for (cancel_requested_at,) in _fence(lease, "FOR NO KEY UPDATE"):
-        if cancel_requested_at is not None:
-            raise StopRequested(str(lease.run_id))
+    cancel_requested_at, is_tainted = _fence(lease, "FOR NO KEY UPDATE")
+    if cancel_requested_at is not None:
+        raise StopRequested(str(lease.run_id))
+    return is_tainted
 
 
-def fence_read(lease: Lease) -> None:
+def fence_read(lease: Lease) -> bool:
     """For a read: as ``fence``, without holding the row."""
-    _fence(lease, "")
+    _, is_tainted = _fence(lease, "")
+    return is_tainted
 
 
-def _fence(lease: Lease, lock: str) -> list[tuple[Any, ...]]:
+def _fence(lease: Lease, lock: str) -> tuple[datetime | None, bool]:
     batch = Batch()
     batch.add(_FENCE + lock, [lease.tenant_id, lease.run_id, lease.epoch])
     (answer,) = batch.send()
-    if not answer.rows:
-        raise LeaseLost(str(lease.run_id))
-    return answer.rows
+    for cancel_requested_at, is_tainted in answer.rows:
+        return cancel_requested_at, is_tainted
+    raise LeaseLost(str(lease.run_id))
 
 
 def append(
@@ -178,6 +186,7 @@ def append(
             "last_seq": seq,
             "event_seq": lease.event_seq,
             "worked_ms": Plus(lease.worked_ms()),
+            **lease.inherits,
             **(counters or {}),
         },
         where=held(lease),

@@ -7,13 +7,14 @@ its effect, and the end of the undoing commit together.
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from boxoffice.audit.services import record
@@ -22,11 +23,10 @@ from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError, Conflict, InvalidInput
 from boxoffice.common.transitions import transition
 from boxoffice.common.types import JsonObject
-from boxoffice.tenancy.models import Tenant
 from boxoffice.tenancy.scope import current_tenant_id, operator_scope, tenant_scope
 from tools import dispatch, registry, signals
 from tools.admission import FREE
-from tools.effects import Proposal, calls_propose, context_of
+from tools.effects import Proposal, caller_of, calls_propose, context_of
 from tools.failures import failed
 from tools.models import (
     CALL_MACHINE,
@@ -314,13 +314,10 @@ def _as_data(error: Exception) -> JsonObject:
 
 
 def _caller(call: ToolCall) -> Caller:
-    tenant = Tenant.objects.get(pk=current_tenant_id())
-    return Caller(
-        tenant_id=tenant.pk,
-        user_id=call.user_id,
-        time_zone=tenant.time_zone,
-        language=tenant.language,
-    )
+    """The fan, marked if the run that is taken back had read text from outside."""
+    of_run = ToolCall.objects.filter(run_ref=call.run_ref)
+    marked = of_run.filter(Q(seen__is_tainted=True) | Q(outside__isnull=False))
+    return replace(caller_of(call), is_tainted=marked.exists())
 
 
 def _target(undo: Undo) -> str:

@@ -45,7 +45,8 @@ __all__ = ["CallReport", "Outcome"]
 # How long the sweep leaves a remote effect to the worker that has it, beyond the tool's timeout.
 LEFT_ALONE_SECONDS = 30
 
-type Fence = Callable[[], None]
+# Raises when the run is another's by now, else says whether it has read text from outside.
+type Fence = Callable[[], bool | None]
 
 
 def call_run(
@@ -53,7 +54,8 @@ def call_run(
 ) -> CallReport:
     """Guard one call and run it if it may run; idempotent for a call that is over.
 
-    ``fence`` is called inside the transaction and raises when the run has been taken over. A call
+    ``fence`` is called inside the transaction and raises when the run has been taken over; the call
+    is judged as one of a run that has read text from outside if it, or the caller, says so. A call
     that needs a human is not gated here: ``calls_gate`` does that, in the transaction in which its
     run begins to wait. ``admission`` is what Valkey said of the call's rate and circuit, for a
     caller that asks it and tells it the end by itself; else both happen here.
@@ -62,7 +64,8 @@ def call_run(
         return _run_by_itself(call_id, caller, fence)
     started = time.monotonic()
     with transaction.atomic():
-        fence()
+        if fence():
+            caller = replace(caller, is_tainted=True)
         call, grant = _opened(call_id, caller)
         report = _run(call, caller, grant, admission, started)
         crash.point("call_open")
@@ -293,7 +296,8 @@ def _stand_in(
         "say": f"{spec.name} is out of order; say that this comes from {fallback.name} instead.",
     }
     degraded = {"source": fallback.name} | second.result | {"degraded": True, "because": because}
-    return _StandIn(changes={"result": degraded}, heard=report.heard)
+    changes = {"result": degraded, "outside": second.outside}
+    return _StandIn(changes=changes, heard=report.heard)
 
 
 def _begin(

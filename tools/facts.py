@@ -24,6 +24,13 @@ def default_of(spec: ToolSpec) -> Effect:
     return _DEFAULTS[spec.gate]
 
 
+def floor_of(spec: ToolSpec, caller: Caller) -> Effect:
+    """What no rule lets go below, once text from outside was read: the human of the tool's gate."""
+    if not (caller.is_tainted and spec.is_final):
+        return Effect.ALLOW
+    return Effect.CONFIRM if spec.gate is Gate.FAN else Effect.APPROVE
+
+
 def facts_of(
     spec: ToolSpec,
     arguments: ToolInput,
@@ -40,6 +47,7 @@ def facts_of(
         tool=spec.name,
         tier=grant.tier,
         default=default_of(spec),
+        floor=floor_of(spec, caller),
         is_destructive=spec.risk is Risk.DESTRUCTIVE,
         is_anonymous=grant.is_anonymous,
         may_ask_reviewer=grant.can_approve_human,

@@ -116,6 +116,8 @@ class ToolCall(TenantModel):
         _("state"), max_length=12, choices=CallState, default=CallState.PROPOSED
     )
     result = models.JSONField(_("result"), null=True)
+    # The fields of the result that others wrote; none of it is an instruction.
+    outside = models.JSONField(_("from outside"), null=True, blank=True)
     error = models.JSONField(_("error"), null=True)
     attempts = models.PositiveSmallIntegerField(_("attempts"), default=0)
     latency_ms = models.PositiveIntegerField(_("latency (ms)"), null=True)

@@ -20,6 +20,7 @@ from boxoffice.common.types import JsonObject
 from tools import failures, registry
 from tools.models import CALL_MACHINE, CallState, ToolCall
 from tools.outputs import bounded
+from tools.outside import ALL, outside_fields, outside_mark_add
 from tools.spec import Remote, ToolContext, ToolInput, ToolSpec
 
 logger = logging.getLogger(__name__)
@@ -149,8 +150,12 @@ def result_of(spec: ToolSpec, context: ToolContext, arguments: ToolInput) -> Jso
 
 
 def over(call: ToolCall, state: CallState, started: float, **changes: Any) -> CallReport:
-    """Store the outcome and, in the same transaction, that its approval has been used."""
+    """Store the outcome and, in the same transaction, that its approval has been used.
+
+    So is the mark of whoever will read text from outside in it.
+    """
     was = call.state
+    changes["outside"] = _outside_of(call, changes)
     if changes.get("result") is not None:
         changes["result"] = bounded(call, changes["result"])
     report = finish(
@@ -169,6 +174,17 @@ def over(call: ToolCall, state: CallState, started: float, **changes: Any) -> Ca
             detail=call.error or {},
         )
     return report
+
+
+def _outside_of(call: ToolCall, changes: JsonObject) -> list[str] | None:
+    """Which fields of the outcome others wrote; of another tool's that stood in, what it says."""
+    spec = registry.find(call.tool)
+    if changes.get("outside") is not None or spec is None:
+        return changes.get("outside")
+    result = changes.get("result")
+    if spec.is_outside and (result or changes.get("error")) is not None:
+        return ALL
+    return None if result is None else outside_fields(spec.outside, result)
 
 
 def with_decision(call: ToolCall, result: JsonObject) -> JsonObject:
@@ -195,7 +211,9 @@ def move(call: ToolCall, state: CallState, **changes: Any) -> None:
     batch = Batch()
     where = {"tenant_id": call.tenant_id, "id": call.pk}
     transition_add(batch, ToolCall, CALL_MACHINE, state, where=where, changes=changes)
-    (moved,) = batch.send()
+    if changes.get("outside") is not None:
+        outside_mark_add(batch, call)
+    moved, *_ = batch.send()
     if moved.count != 1:
         raise RuntimeError(f"Tool call {call.pk} could not become {state}.")
     for name, value in {"state": state, **changes}.items():

@@ -62,6 +62,7 @@ def tool(
     check: Check | None = None,
     fallback: str = "",
     is_core: bool = False,
+    is_outside: bool = False,
     owner: str = "ticketing",
 ) -> Callable[[Callable[[ToolContext, Any], Any]], Callable[[ToolContext, Any], Any]]:
     """Register a typed, documented function ``(context, arguments) -> result`` as a tool.
@@ -98,6 +99,7 @@ def tool(
                 check=check,
                 fallback=fallback,
                 is_core=is_core,
+                is_outside=is_outside,
                 owner=owner,
             )
         )

@@ -12,6 +12,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 
 from boxoffice.common.types import JsonObject
+from tools.outside import Path, outside_paths
 
 
 class Risk(StrEnum):
@@ -120,6 +121,8 @@ class ToolSpec:
     ``check(result, arguments)`` says in words what is wrong with a result that fits the output
     model and still cannot be right, or nothing. ``fallback`` names a tool that reads the same and
     stands in when this one is out of order. ``is_core`` tools come with any other tool.
+    Fields of the output model that are ``OutsideText`` were written by others; ``is_outside`` says
+    that of all that the tool gives, its errors included.
     """
 
     name: str
@@ -142,6 +145,8 @@ class ToolSpec:
     check: Check | None = None
     fallback: str = ""
     is_core: bool = False
+    is_outside: bool = False
+    outside: tuple[Path, ...] = field(init=False, repr=False, compare=False, default=())
     version: str = field(init=False, default="")
     offer: JsonObject = field(init=False, repr=False, compare=False, default_factory=dict)
 
@@ -157,6 +162,7 @@ class ToolSpec:
         ]
         digest = hashlib.sha256(json.dumps(contract, sort_keys=True).encode()).hexdigest()
         object.__setattr__(self, "version", digest[:16])
+        object.__setattr__(self, "outside", outside_paths(self.output_model))
         offer = {"name": self.name, "description": self.description}
         object.__setattr__(self, "offer", offer | {"input_schema": self.input_schema()})
 
@@ -164,6 +170,11 @@ class ToolSpec:
     def is_read(self) -> bool:
         """Whether the call changes nothing."""
         return self.risk is Risk.READ
+
+    @property
+    def is_final(self) -> bool:
+        """Whether what it does cannot be taken back, or happens at another party."""
+        return self.risk is Risk.DESTRUCTIVE or self.remote is not None
 
     def input_schema(self) -> JsonObject:
         """JSON Schema of the arguments, without Pydantic's titles."""

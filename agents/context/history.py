@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -17,6 +18,8 @@ _UNFINISHED = {
     CallState.RUNNING: {"status": "running"},
 }
 _WAITS = {"fan": "pending_confirmation", "reviewer": "pending_approval"}
+# What is said of a call before it is over, and so has none of its result.
+_BEFORE_THE_END = [*_UNFINISHED.values(), *({"status": status} for status in _WAITS.values())]
 
 
 _UNDONE = (
@@ -46,11 +49,11 @@ class History:
         """What the model said and asked for; an empty turn leaves no trace."""
         self.blocks("assistant", blocks)
 
-    def results(self, calls: Iterable[tuple[str, str, JsonObject]]) -> None:
-        """Results of calls: ``(call id, tool, data)``, in the order of the calls."""
+    def results(self, calls: Iterable[tuple[str, ToolCall, JsonObject]]) -> None:
+        """What is said of calls, in their order: ``(the model's id of it, call, data)``."""
         found = list(calls)
-        self.has_cut_results |= any("cut" in data for _, _, data in found)
-        self._user([result_block(call_id, tool, data) for call_id, tool, data in found])
+        self.has_cut_results |= any("cut" in data for *_, data in found)
+        self._user([result_block(call_id, call, data) for call_id, call, data in found])
 
     def _user(self, blocks: list[JsonObject]) -> None:
         self.blocks("user", blocks)
@@ -72,21 +75,40 @@ def _as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-def result_block(call_id: str, tool: str, data: JsonObject) -> JsonObject:
-    """One tool result, delimited; no text in it can end the delimiter."""
+# What looks like the delimiter's bracket, and what nobody sees: signs without a width or that turn
+# the direction of writing, and the tags in which whole sentences can be hidden.
+_DISGUISES = re.compile(
+    r"[\uff1c\ufe64\u2039\u3008\u2329\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+
+
+def result_block(call_id: str, call: ToolCall, data: JsonObject) -> JsonObject:
+    """One tool result, delimited and labelled with what of it is from outside.
+
+    No text in it can end the delimiter, and none can hide in it.
+    """
     text = _as_json(data).replace("<", "\\u003c")
+    label = ""
+    if call.outside is not None and data not in _BEFORE_THE_END:
+        text = _DISGUISES.sub(_written_out, text)
+        label = f' outside="{" ".join(_plain(name, "*") for name in call.outside)}"'
     block: JsonObject = {
         "type": "tool_result",
         "tool_use_id": call_id,
-        "content": f'<tool_output tool="{_plain(tool)}">\n{text}\n</tool_output>',
+        "content": f'<tool_output tool="{_plain(call.tool)}"{label}>\n{text}\n</tool_output>',
     }
     if "error" in data:
         block["is_error"] = True
     return block
 
 
-def _plain(name: str) -> str:
-    return "".join(c for c in name if c.isalnum() or c in "_-.")[:64]
+def _written_out(sign: re.Match[str]) -> str:
+    return json.dumps(sign[0])[1:-1]
+
+
+def _plain(name: str, more: str = "") -> str:
+    return "".join(c for c in name if c.isalnum() or c in "_-." or c in more)[:64]
 
 
 def call_data(call: ToolCall) -> JsonObject:
@@ -142,7 +164,7 @@ def add_run(
             open_calls = [calls[call_id] for call_id in content["calls"] if call_id in calls]
         elif step.kind == StepKind.RESULTS:
             history.blocks("user", content.get("blocks", []))
-            history.results((c.call_id, c.tool, say(c)) for c in open_calls)
+            history.results((call.call_id, call, say(call)) for call in open_calls)
             open_calls = []
         elif step.kind == StepKind.INPUT:
             _close(history, open_calls, say)
@@ -161,7 +183,7 @@ def add_run(
 
 
 def _close(history: History, calls: list[ToolCall], say: Say) -> None:
-    history.results((call.call_id, call.tool, say(call)) for call in calls)
+    history.results((call.call_id, call, say(call)) for call in calls)
 
 
 def add_human(history: History, message: Message) -> None:

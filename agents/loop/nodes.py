@@ -186,6 +186,7 @@ class RunTools:
         report = await carried_out(call, state.grant, commit)
         if report.outcome is not dispatch.Outcome.DONE:
             return Wait((call.pk,))
+        state.take_note(report.call)
         self._tell(runner, report.call)
         return self._go_on(runner, [report.call], taken)
 
@@ -226,6 +227,7 @@ class RunTools:
         else:
             report = await carried_out(call, state.grant, partial(self._run, runner, call, fence))
         if report.outcome is dispatch.Outcome.DONE:
+            state.take_note(report.call)
             self._tell(runner, report.call)
         return report
 
@@ -279,7 +281,7 @@ class RunTools:
         state = runner.state
         for call in calls:
             state.count_failure(call)
-        state.history.results((call.call_id, call.tool, call_data(call)) for call in calls)
+        state.history.results((call.call_id, call, call_data(call)) for call in calls)
         state.open_calls = []
         runner.emit(step_committed(state.lease.seq, "results"))
         for message in taken:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from agents.models import Message, Run, Step, StepKind
 from boxoffice.billing.selectors import spent_today_ask, spent_today_read
 from boxoffice.common.batch import Batch, loaded
 from boxoffice.common.clock import now
+from boxoffice.common.types import JsonObject
 from tools.models import CallState, ToolCall
 from tools.permissions import Caller, Grant, grant_ask, grant_read
 
@@ -58,6 +59,11 @@ class RunState:
         """All that this run has said as an answer: more than one when the fan wrote meanwhile."""
         return "\n\n".join(part for part in [*self.said, text] if part)
 
+    def take_note(self, call: ToolCall) -> None:
+        """What follows a call that brought text from outside is judged as having read it."""
+        if call.outside is not None and not self.caller.is_tainted:
+            self.caller = replace(self.caller, is_tainted=True)
+
     def count_failure(self, call: ToolCall) -> None:
         """Remember a call that did not succeed, unless another tool has stood in."""
         if call.state in (CallState.FAILED, CallState.DENIED) and call.result is None:
@@ -96,12 +102,13 @@ def state_load(*, lease: Lease) -> RunState:
     ((user_id, language, tenant_name, time_zone, max_day_cost),) = setting.rows
     runs = list(reversed(loaded(Run, found_runs)))
     run = runs[-1]
+    lease.inherits = _inherited(runs)
     caller = Caller(
         tenant_id=lease.tenant_id,
         user_id=user_id,
         time_zone=time_zone,
         language=language,
-        is_tainted=run.is_tainted,
+        is_tainted=run.is_tainted or bool(lease.inherits),
     )
     second = Batch()
     spent_today_ask(second, tenant_id=lease.tenant_id, time_zone=time_zone, user_id=user_id)
@@ -135,6 +142,15 @@ def state_load(*, lease: Lease) -> RunState:
         call.undone_since = undone.get(call.pk)
     _load_history(state, runs, loaded(Step, steps), known, loaded(Message, found_humans))
     return state
+
+
+def _inherited(runs: list[Run]) -> JsonObject:
+    """The mark that a run takes over from those in its history: their words are before it too."""
+    *past, run = runs
+    for marked in reversed(past):
+        if marked.is_tainted and not run.is_tainted:
+            return {"is_tainted": True, "tainted_by": marked.tainted_by}
+    return {}
 
 
 def _load_history(

@@ -47,7 +47,8 @@ class Run(TenantModel):
 
     ``asked_by`` is the key of the principal; runs at work are counted by it. ``lease_epoch`` rises
     with each claim, and every write of the run names its epoch. ``last_seq`` is the number of the
-    newest step, ``event_seq`` a lower bound of the newest event's.
+    newest step, ``event_seq`` a lower bound of the newest event's. ``tainted_by`` is the call that
+    brought the first text from outside, in this run or in one that its history has.
     """
 
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="runs")
@@ -86,6 +87,7 @@ class Run(TenantModel):
     cancel_requested_at = models.DateTimeField(null=True)
     undo_requested_at = models.DateTimeField(null=True, editable=False)
     is_tainted = models.BooleanField(_("has seen text from outside"), default=False)
+    tainted_by = models.UUIDField(_("call that brought it"), null=True)
     error = models.JSONField(_("error"), null=True)
     created_at = models.DateTimeField(_("created at"), auto_now_add=True)
     finished_at = models.DateTimeField(_("finished at"), null=True)

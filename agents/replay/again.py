@@ -98,9 +98,7 @@ class Again:
             self.steps.clear()
             return compared
         self.history.assistant(turn.blocks)
-        self.history.results(
-            (call_id, call.tool, call_data(call)) for call_id, call in compared.pairs
-        )
+        self.history.results((call_id, call, call_data(call)) for call_id, call in compared.pairs)
         until = self.steps[0][0].seq if self.steps else step.seq
         for between in self.record.steps:
             if step.seq < between.seq < until and between.kind == StepKind.INPUT:

@@ -184,7 +184,8 @@ def _words(error: BoxOfficeError) -> str:
 
 
 def _rows(run: Run) -> list[Row]:
-    tools = {str(pk): tool for pk, tool in calls_of_run(run.pk).values_list("pk", "tool")}
+    calls = calls_of_run(run.pk).values_list("pk", "tool", "outside")
+    tools = {str(pk): _named(tool, outside) for pk, tool, outside in calls}
     rows: list[Row] = []
     before = run.created_at
     for step in run.steps.order_by("seq"):
@@ -200,6 +201,13 @@ def _rows(run: Run) -> list[Row]:
         )
         before = step.created_at
     return rows
+
+
+def _named(tool: str, outside: list[str] | None) -> str:
+    """A tool, and which fields of its result came from outside."""
+    if outside is None:
+        return tool
+    return _("%(tool)s (from outside: %(fields)s)") % {"tool": tool, "fields": " ".join(outside)}
 
 
 def _measured(step: Step, before: datetime) -> str:

@@ -252,7 +252,7 @@ class _Walk:
             return copied
         calls = self.record.calls
         mine = [calls[call_id] for call_id in step.content["calls"] if call_id in calls]
-        return [result_block(call.call_id, call.tool, call_data(call)) for call in mine]
+        return [result_block(call.call_id, call, call_data(call)) for call in mine]
 
 
 def _approval(request: ApprovalRequest) -> JsonObject:

@@ -219,6 +219,7 @@ def _create(plan: ForkPlan, principal: Principal) -> Run:
         forked_from=origin,
         forked_step=plan.from_step,
         is_tainted=origin.is_tainted,
+        tainted_by=origin.tainted_by,
         handed_out_at=Now(),
     )
     fork.save()
@@ -251,7 +252,7 @@ def _copied(plan: ForkPlan, step: Step) -> JsonObject:
     elif step.kind == StepKind.RESULTS and "blocks" not in content:
         mine = [plan.record.calls[call_id] for call_id in content["calls"]]
         content["blocks"] = [
-            result_block(call.call_id, call.tool, call_data_later(call)) for call in mine
+            result_block(call.call_id, call, call_data_later(call)) for call in mine
         ]
     return content
 

@@ -87,7 +87,9 @@ class Rule:
 class Facts:
     """One call as rules see it.
 
-    ``default`` is what holds where no rule says anything. ``values`` are the variables of the
+    ``default`` is what holds where no rule says anything. ``floor`` is what becomes of a call that
+    would run without a human although the run has read text from outside, if that matters for it.
+    ``values`` are the variables of the
     conditions, but for ``preview``, which is made only when one of them reads it.
     """
 
@@ -99,6 +101,7 @@ class Facts:
     may_ask_reviewer: bool
     values: Mapping[str, Any]
     preview: Callable[[], Any]
+    floor: Effect = Effect.ALLOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +125,8 @@ DEFAULT_CODES = {
     Effect.CONFIRM: "risk_confirm",
     Effect.APPROVE: "risk_approve",
 }
+# It would have run by itself, but text from outside was read before.
+OUTSIDE_TEXT = "outside_text"
 # A call that was refused with one of these came as far as the rules.
 REFUSED_BY_POLICY = frozenset({"policy_deny", "policy_error", "needs_human"})
 
@@ -258,6 +263,8 @@ def _within_bounds(ruling: Ruling, facts: Facts) -> Ruling:
     effect, code = ruling.effect, ruling.code
     if effect is Effect.ALLOW and facts.is_destructive:
         effect = Effect.CONFIRM
+    if ruling.effect is Effect.ALLOW and SEVERITY[facts.floor] > SEVERITY[effect]:
+        effect, code = facts.floor, OUTSIDE_TEXT
     if effect is Effect.APPROVE and not facts.may_ask_reviewer:
         effect, code = Effect.DENY, "policy_error" if code == "policy_error" else "needs_human"
     if effect is Effect.CONFIRM and facts.is_anonymous:

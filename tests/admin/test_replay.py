@@ -12,6 +12,8 @@ from boxoffice.tenancy.models import Tenant
 from tests.admin.conftest import console, page
 from tests.agents.replay.test_dry import old_run
 from tests.support.cast import Cast
+from tests.tools.proposing import caller_of, propose
+from tools.models import ToolCall
 
 
 @pytest.fixture
@@ -31,6 +33,24 @@ def test_a_run_shows_its_steps_and_where_to_go_from_them(run: Run) -> None:
         assert f"/admin/agents/run/{run.pk}/replay/?from={seq}" in text
         assert f"/admin/agents/run/{run.pk}/fork/?from={seq}" in text
     assert "Olá." in text
+
+
+def test_a_run_names_the_call_that_brought_text_from_outside(arena: Cast, run: Run) -> None:
+    with arena.scope():
+        call = propose(caller_of(arena), "search_events", {})
+        ToolCall.objects.filter(pk=call.pk).update(run_ref=run.pk, outside=["events.title"])
+        content = {"calls": [str(call.pk)]}
+        Step.objects.create(run=run, seq=4, epoch=0, kind="results", content=content)
+        Run.objects.filter(pk=run.pk).update(is_tainted=True, tainted_by=call.pk)
+    text = page(console("ada"), f"agents/run/{run.pk}/change/").content.decode()
+    assert f'<a href="/admin/tools/toolcall/{call.pk}/change/">{call.tool}</a>' in text
+    assert "(esta resposta): events.title" in text
+    assert "(de fora: events.title)" in text
+    later = arena.post("ana", "e agora?", run.conversation)
+    with arena.scope():
+        Run.objects.filter(pk=later.pk).update(is_tainted=True, tainted_by=call.pk)
+    text = page(console("ada"), f"agents/run/{later.pk}/change/").content.decode()
+    assert "(uma resposta anterior): events.title" in text
 
 
 def test_without_the_right_there_is_nowhere_to_go(arena: Cast, run: Run) -> None:

@@ -10,6 +10,7 @@ from boxoffice.common.types import brl, minor
 from boxoffice.ticketing.models import Event
 from boxoffice.ticketing.selectors.events import events_search
 from tools.catalogue.shapes import SOURCE, Line, local
+from tools.outside import OutsideText
 from tools.registry import tool
 from tools.spec import Risk, ToolContext, ToolInput, ToolOutput
 
@@ -47,11 +48,11 @@ class EventOut(ToolOutput):
     """One event with its range of prices (BRL) and the number of seats left."""
 
     id: UUID
-    title: str
+    title: OutsideText
     starts_at: str = Field(description="ISO 8601 with the box office's offset.")
-    venue: str
-    city: str
-    category: str
+    venue: OutsideText
+    city: OutsideText
+    category: OutsideText
     price_from_brl: float | None
     price_to_brl: float | None
     seats_free: int

@@ -41,6 +41,7 @@ from tools.catalogue.shapes import (
     seats_out,
     seats_shown,
 )
+from tools.outside import OutsideText
 from tools.registry import tool
 from tools.spec import Gate, Remote, Risk, ToolContext, ToolInput, ToolOutput
 
@@ -57,7 +58,7 @@ class PlaceOrderOutput(ToolOutput):
     """What was bought."""
 
     order_id: UUID
-    event: str
+    event: OutsideText
     starts_at: str
     seats: list[SeatOut]
     total_brl: float
@@ -76,7 +77,7 @@ class RefundOut(ToolOutput):
     id: UUID
     amount_brl: float
     status: str
-    reason: str
+    reason: OutsideText
 
 
 class GetOrderStatusOutput(ToolOutput):
@@ -84,7 +85,7 @@ class GetOrderStatusOutput(ToolOutput):
 
     order_id: UUID
     status: str
-    event: str
+    event: OutsideText
     starts_at: str
     seats: list[SeatOut]
     total_brl: float

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from boxoffice.common.exceptions import BoxOfficeError
 from tools.outputs import output_read
+from tools.outside import OutsideText
 from tools.registry import tool
 from tools.spec import Risk, ToolContext, ToolInput, ToolOutput
 
@@ -49,7 +50,7 @@ class ReadOutputOutput(ToolOutput):
     last: int
     total_lines: int
     total_bytes: int
-    text: str
+    text: OutsideText
 
 
 @tool(

@@ -14,6 +14,7 @@ from boxoffice.ticketing.selectors.sales import hold_of
 from boxoffice.ticketing.selectors.seats import SeatOption, seat_options
 from boxoffice.ticketing.services.holds import MOST_SEATS, hold_create, hold_release
 from tools.catalogue.shapes import SOURCE, SeatOut, fan_id, local, seats_out
+from tools.outside import OutsideText
 from tools.registry import tool
 from tools.spec import Risk, ToolContext, ToolInput, ToolOutput
 
@@ -51,7 +52,7 @@ class SearchSeatsOutput(ToolOutput):
     """At most five options, the cheapest first."""
 
     event_id: UUID
-    event: str
+    event: OutsideText
     starts_at: str
     options: list[SeatOptionOut]
     source: str
@@ -74,7 +75,7 @@ class HoldOut(ToolOutput):
 
     hold_id: UUID
     event_id: UUID
-    event: str
+    event: OutsideText
     starts_at: str
     seats: list[SeatOut]
     total_brl: float

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from boxoffice.common.exceptions import Forbidden
 from boxoffice.common.types import JsonObject, brl
 from boxoffice.ticketing.selectors.seats import SeatRow
+from tools.outside import OutsideText
 from tools.spec import ToolContext, ToolOutput
 
 SOURCE = "box office"
@@ -45,8 +46,8 @@ class SeatOut(ToolOutput):
     """A seat; its price is in BRL."""
 
     id: UUID
-    section: str
-    row: str
+    section: OutsideText
+    row: OutsideText
     number: int
     price_brl: float = Field(description="Price of this one seat in BRL.")
 

@@ -48,7 +48,8 @@ def test_a_fan_holds_seats_and_the_model_gets_the_result_delimited(
     run = arena.post("ana", "reserve A1 e A2 do balcão")
     worker.work(run)
     (result,) = last_tool_results(model.requests[-1])
-    assert result["content"].startswith('<tool_output tool="hold_seats">\n')
+    label = '<tool_output tool="hold_seats" outside="event seats.row seats.section">\n'
+    assert result["content"].startswith(label)
     assert data_of(result)["status"] == "active"
     assert data_of(result)["total_brl"] == 181.0
     assert arena.counts() == {"holds": 1, "orders": 0, "refunds": 0, "live_claims": 2}

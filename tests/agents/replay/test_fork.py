@@ -333,8 +333,11 @@ def test_a_fork_of_a_cancelled_or_failed_run_goes_on_where_it_ended(
 
 def test_taint_goes_with_the_text_that_brought_it(arena: Cast, searched: Run) -> None:
     with arena.scope():
-        Run.objects.filter(pk=searched.pk).update(is_tainted=True)
-    assert fork(arena, searched, 4).is_tainted
+        call = ToolCall.objects.filter(run_ref=searched.pk).first()
+        assert call is not None
+        Run.objects.filter(pk=searched.pk).update(is_tainted=True, tainted_by=call.pk)
+    made = fork(arena, searched, 4)
+    assert (made.is_tainted, made.tainted_by) == (True, call.pk)
 
 
 def test_copied_messages_are_read_in_the_fork_and_have_no_author(
