@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import cel
 from django.utils.translation import gettext as _
 
 from approvals.models import ApprovalRequest
@@ -14,13 +15,12 @@ from approvals.policies.document import Placed, Problem, RulesInvalid, rules_rea
 from approvals.policies.expressions import (
     EvaluationFailed,
     Expression,
-    Path,
     context_of,
     expression_read,
-    position,
 )
 from approvals.policies.rules import ANY, Rule
 from approvals.policies.samples import arguments_of, fields_of
+from approvals.policies.tokens import Path, position
 from approvals.ports import ToolInfo, calls
 from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.models import Tier
@@ -60,7 +60,7 @@ class _Against:
         self.tools = {tool.name: tool for tool in calls().tools()}
         tiers = Tier.objects.values_list("slug", "is_anonymous", "can_approve_human")
         self.tiers = {slug: (is_anonymous, may_ask) for slug, is_anonymous, may_ask in tiers}
-        self._previews: dict[str, list[JsonObject]] = {}
+        self._made: dict[tuple[str, bool], list[tuple[str, cel.Context]]] = {}
 
     def problems(self, placed: Placed) -> list[Problem]:
         """What is wrong with one rule; what it names first, because the rest follows from it."""
@@ -131,13 +131,13 @@ class _Against:
         """Evaluate over made-up calls of each tool; the first failure of a tool is told."""
         uses_preview = "preview" in expression.variables
         for tool in self._covered(placed.rule):
-            previews = self._previews_of(tool) if uses_preview else [{}]
-            if not previews:
+            calls_made = self._calls(tool, uses_preview)
+            if self.tiers and not calls_made:
                 said = _("%(tool)s has shown no preview here yet: its fields are not checked.")
                 text = said % {"tool": tool.name}
                 yield placed.problem("when", text, is_warning=True)
                 continue
-            failure = self._failure(placed.rule, expression, tool, previews)
+            failure = _failure(placed.rule, expression, calls_made)
             if failure is not None:
                 line, column = expression.place(failure.field)
                 said = _("Over a call of %(tool)s this fails: %(why)s")
@@ -147,30 +147,39 @@ class _Against:
                 yield placed.problem("when", text, line=line, column=column)
                 return
 
+    def _calls(self, tool: ToolInfo, uses_preview: bool) -> list[tuple[str, cel.Context]]:
+        """Made-up calls of a tool as conditions read them, each with its tier; made once."""
+        key = tool.name, uses_preview
+        if key not in self._made:
+            previews = self._previews_of(tool) if uses_preview else [{}]
+            self._made[key] = [
+                (slug, context_of(_sample(tool, slug, is_anonymous, may_ask, arguments, preview)))
+                for slug, (is_anonymous, may_ask) in self.tiers.items()
+                for arguments in arguments_of(tool.schema)
+                for preview in previews
+            ]
+        return self._made[key]
+
     def _previews_of(self, tool: ToolInfo) -> list[JsonObject]:
         """Previews that this tenant has seen; an empty one of a tool that has none."""
         if not tool.has_preview:
             return [{}]
-        if tool.name not in self._previews:
-            rows = ApprovalRequest.objects.filter(action=tool.name, preview__isnull=False)
-            newest = rows.order_by("-id").values_list("preview", flat=True)
-            self._previews[tool.name] = [dict(one or {}) for one in newest[:PREVIEWS_LOOKED_AT]]
-        return self._previews[tool.name]
+        rows = ApprovalRequest.objects.filter(action=tool.name, preview__isnull=False)
+        newest = rows.order_by("-id").values_list("preview", flat=True)
+        return [dict(one or {}) for one in newest[:PREVIEWS_LOOKED_AT]]
 
-    def _failure(
-        self, rule: Rule, expression: Expression, tool: ToolInfo, previews: list[JsonObject]
-    ) -> EvaluationFailed | None:
-        for slug, (is_anonymous, may_ask) in self.tiers.items():
-            if rule.tiers and slug not in rule.tiers:
-                continue
-            for arguments in arguments_of(tool.schema):
-                for preview in previews:
-                    facts = _sample(tool, slug, is_anonymous, may_ask, arguments, preview)
-                    try:
-                        expression.evaluate(context_of(facts))
-                    except EvaluationFailed as failure:
-                        return failure
-        return None
+
+def _failure(
+    rule: Rule, expression: Expression, made: list[tuple[str, cel.Context]]
+) -> EvaluationFailed | None:
+    for tier, context in made:
+        if rule.tiers and tier not in rule.tiers:
+            continue
+        try:
+            expression.evaluate(context)
+        except EvaluationFailed as failure:
+            return failure
+    return None
 
 
 def _sample(

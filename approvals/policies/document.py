@@ -7,7 +7,8 @@ from typing import Any
 import yaml
 from django.utils.translation import gettext as _
 
-from approvals.policies.expressions import ExpressionInvalid, expression_read
+from approvals.policies.bounds import ExpressionInvalid
+from approvals.policies.expressions import expression_read
 from approvals.policies.rules import MAX_REVIEWERS, Effect, Rule
 from boxoffice.common.exceptions import InvalidInput
 
@@ -331,7 +332,7 @@ def _effect(node: Any, rule: str) -> Effect:
 def _reviewers(node: Any, rule: str) -> int:
     value = str(getattr(node, "value", ""))
     is_number = getattr(node, "tag", "") == _INTEGER and value.isascii() and value.isdigit()
-    if not is_number or not 1 <= int(value[:9]) <= MAX_REVIEWERS:
+    if not is_number or len(value) > 9 or not 1 <= int(value) <= MAX_REVIEWERS:
         said = _("A number from 1 to %(most)d is expected.") % {"most": MAX_REVIEWERS}
         raise _fail(node, said, rule=rule, field="reviewers")
     return int(value)

@@ -13,10 +13,10 @@ import cel
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from approvals.policies.bounds import ExpressionInvalid
 from approvals.policies.expressions import (
     EvaluationFailed,
     Expression,
-    ExpressionInvalid,
     context_add,
     context_of,
     expression_read,

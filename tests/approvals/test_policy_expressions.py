@@ -4,10 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from approvals.policies.bounds import MAX_LENGTH, ExpressionInvalid
 from approvals.policies.expressions import (
-    MAX_LENGTH,
     EvaluationFailed,
-    ExpressionInvalid,
     context_of,
     expression_read,
 )
@@ -36,6 +35,10 @@ def holds(source: str) -> bool:
         "now.getHours() >= 22 && now.getDayOfWeek() == 1",
         "args['amount'] > 500.0",
         "args.text == '''abc''' && 'a' in args.seats",
+        "'a' in (args.seats) && 'b' in(args.seats)",
+        "args.seats.exists_one(s, s == 'a')",
+        r"args.text.matches(r'^a\.?b.$')",
+        "args.n + 1 + 2 + 3 == 9",
     ],
 )
 def test_what_holds(source: str) -> None:
@@ -56,10 +59,29 @@ def test_what_holds(source: str) -> None:
         ("args.seats.map(s, s) == []", 1, 12, "builds a list"),
         ("args.seats.filter(s, true) == []", 1, 12, "builds a list"),
         (" || ".join(["[1].all(a, true)"] * 5), 1, 85, "At most 4 loops"),
-        (f"[1].all(a, {'+'.join(['a'] * 12)} > 1)", 1, 5, "sums"),
+        ("[1].all(a, a + a + a + a > 1)", 1, 5, "sums"),
         ("[''].all(a, a.matches('x'))", 1, 6, "inside a loop"),
+        ("[1].existsOne(a, [2].existsOne(b, true))", 1, 5, "no function “existsOne”"),
+        ("args.seats . existsOne // a\n (a, true)", 1, 14, "no function “existsOne”"),
+        ("all(args.seats, true)", 1, 1, "no function “all”"),
+        ("[1].all(a, b, true)", 1, 5, "no function “all”"),
+        ("args.has(args.n)", 1, 6, "no function “has”"),
+        ("(args.seats + args.seats).all(a, true)", 1, 27, "worked out"),
+        (f"args.seats.all(a, {' && '.join(['a == a'] * 5)})", 1, 12, "at most 8 values"),
+        (" || ".join(["[1].all(a, a + a + a > 1)"] * 3), 1, 63, "at most 8 values"),
+        (f"{'+'.join(['args.n'] * 18)} > 1", 1, 119, "At most 16 sums"),
+        (f"args.n in [{','.join(['1'] * 102)}]", 1, 213, "at most 100 values"),
         ("args.text.matches(args.text)", 1, 11, "the pattern itself"),
         (r"args.text.matches('\\w+')", 1, 19, "take long"),
+        (r"args.text.matches('\x5cw+')", 1, 19, "take long"),
+        (r"args.text.matches('\X5cw+')", 1, 19, "take long"),
+        (r"args.text.matches('\u005cw+')", 1, 19, "take long"),
+        (r"args.text.matches('\U0000005cw+')", 1, 19, "take long"),
+        (r"args.text.matches('\134w+')", 1, 19, "take long"),
+        (r"args.text.matches('\x28?i:a)')", 1, 19, "take long"),
+        (r"args.text.matches('(\?i)a')", 1, 19, "take long"),
+        (r"args.text.matches(r'\w')", 1, 19, "take long"),
+        (r"args.text.matches(R'''\pL''')", 1, 19, "take long"),
         ("args.text.matches('(a{90}){90}')", 1, 19, "take long"),
         ("now.getHours('UTC') > 3", 1, 5, "takes nothing"),
         ("(" * 30 + "true" + ")" * 30, 1, 25, "nested too deeply"),
