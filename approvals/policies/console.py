@@ -1,12 +1,14 @@
 """Versions of rules in the console: write, try, put in force, go back."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.html import format_html
@@ -38,6 +40,7 @@ rules:
     reviewers: 2
 """
 DIFFERENCES_SHOWN = 200
+REFUSAL = "policy_refusal"
 
 
 def _spelled(variables: Mapping[str, frozenset[str] | None]) -> Iterator[str]:
@@ -46,7 +49,14 @@ def _spelled(variables: Mapping[str, frozenset[str] | None]) -> Iterator[str]:
 
 
 class PolicyForm(SameTenantForm):
-    """The rules as YAML; what is wrong with them is said at its place."""
+    """The rules as YAML; what is wrong with them is said at its place.
+
+    ``refusal`` is why they were not stored although they are right; ``seen`` is the version of the
+    draft that its author has before them.
+    """
+
+    refusal = ""
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
 
     source = forms.CharField(
         label=_("Rules"),
@@ -70,9 +80,16 @@ class PolicyForm(SameTenantForm):
         model = PolicyVersion
         fields = ["tenant", "note", "source"]
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.instance._state.adding and "seen" in self.fields:
+            self.fields["seen"].initial = self.instance.changed_at.isoformat()
+
     def clean(self) -> dict[str, Any]:
         """Hold the rules against the tenant's tiers and the tools."""
         cleaned = super().clean()
+        if self.refusal:
+            self.add_error(None, self.refusal)
         tenant = cleaned.get("tenant")
         tenant_id = tenant.pk if isinstance(tenant, Tenant) else self.instance.tenant_id
         source = cleaned.get("source")
@@ -140,32 +157,65 @@ class PolicyVersionAdmin(ConsoleAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         """The rules first; how a version stands is read only."""
         written = ["tenant", "note", "source"]
-        return written if obj is None else [*written, *self.readonly_fields]
+        if obj is None:
+            return written
+        hidden = ["seen"] if self.has_change_permission(request, obj) else []
+        return [*written, *hidden, *self.readonly_fields]
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """A new draft begins with an example."""
         initial: dict[str, Any] = super().get_changeform_initial_data(request)
         return {"source": EXAMPLE} | initial
 
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        """The form, which says why it was refused when it is shown again."""
+        form = super().get_form(request, obj, change=change, **kwargs)
+        refusal = getattr(request, REFUSAL, "")
+        return type(form.__name__, (form,), {"refusal": refusal}) if refusal else form
+
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Only drafts change."""
-        is_draft = obj is None or obj.state == PolicyState.DRAFT
-        return is_draft and super().has_change_permission(request, obj)
+        """Only drafts are opened for writing.
+
+        Whoever sends in what they wrote gets the service's answer: the version may have been put
+        in force meanwhile, and a refused page would throw their text away.
+        """
+        is_open = obj is None or obj.state == PolicyState.DRAFT or request.method == "POST"
+        return is_open and super().has_change_permission(request, obj)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponseBase:
+        """The page; what the service refuses is said on it, above everything that was typed."""
+        try:
+            return self._form(request, object_id, form_url, extra_context)
+        except BoxOfficeError as error:
+            setattr(request, REFUSAL, error.message)
+            return self._form(request, object_id, form_url, extra_context)
+
+    def _form(self, *args: Any) -> HttpResponseBase:
+        page: HttpResponseBase = super().changeform_view(*args)
+        return page
 
     def save_model(self, request: HttpRequest, obj: PolicyVersion, form: Any, change: bool) -> None:
         """Write it through the service, which locks, checks and records."""
         by = _user(request)
-        try:
-            with tenant_scope(obj.tenant_id):
-                if change:
-                    saved = versions.draft_change(
-                        version_id=obj.pk, source=obj.source, note=obj.note, by=by
-                    )
-                else:
-                    saved = versions.draft_create(source=obj.source, note=obj.note, by=by)
-        except BoxOfficeError as error:
-            messages.error(request, error.message)
-            return
+        with tenant_scope(obj.tenant_id):
+            if change:
+                saved = versions.draft_change(
+                    version_id=obj.pk,
+                    source=obj.source,
+                    note=obj.note,
+                    by=by,
+                    seen=_time(form.cleaned_data.get("seen", "")),
+                )
+            else:
+                saved = versions.draft_create(source=obj.source, note=obj.note, by=by)
         obj.pk, obj.number = saved.pk, saved.number
         obj._state.adding = False
 
@@ -206,15 +256,23 @@ class PolicyVersionAdmin(ConsoleAdmin):
         """A button was pressed."""
         if not self._may(request, CHANGE):
             raise PermissionDenied
-        done = {
-            "shadow": (versions.version_shadow, _("It runs in shadow from the next call on.")),
-            "activate": (versions.version_activate, _("It is in force from the next call on.")),
+        seen = _time(request.POST.get("seen", ""))
+        done: dict[str, tuple[Callable[..., PolicyVersion], Any]] = {
+            "shadow": (
+                partial(versions.version_shadow, seen=seen),
+                _("It runs in shadow from the next call on."),
+            ),
+            "activate": (
+                partial(versions.version_activate, seen=seen),
+                _("It is in force from the next call on."),
+            ),
             "retire": (versions.version_retire, _("It is retired.")),
             "copy": (versions.draft_copy, _("This is a new draft with the same rules.")),
-        }.get(request.POST.get("do", ""))
-        if done is None:
-            raise Http404
-        service, said = done
+        }
+        try:
+            service, said = done[request.POST.get("do", "")]
+        except KeyError:
+            raise Http404 from None
         try:
             with tenant_scope(version.tenant_id):
                 after = service(version_id=version.pk, by=_user(request))
@@ -233,6 +291,14 @@ def _address(page: str, version_id: Any) -> str:
 
 def _user(request: HttpRequest) -> User | None:
     return request.user if isinstance(request.user, User) else None
+
+
+def _time(text: str) -> datetime:
+    """What a page was made of; text that is no time is older than every version."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def _days(request: HttpRequest) -> int:

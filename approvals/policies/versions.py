@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
@@ -24,7 +25,7 @@ COMMAND = "system:command"
 
 
 class PolicyMoved(Conflict):
-    """The version is no longer in the state that this needs."""
+    """The version is no longer in the state that this needs, or no longer what was looked at."""
 
     code = "policy_moved"
     hint = "Look at the versions again."
@@ -64,21 +65,32 @@ def draft_create(
 
 
 def draft_change(
-    *, version_id: UUID, source: str, note: str, by: User | None = None
+    *,
+    version_id: UUID,
+    source: str,
+    note: str,
+    by: User | None = None,
+    seen: datetime | None = None,
 ) -> PolicyVersion:
-    """Rewrite a draft. Raises ``RulesInvalid``, and ``PolicyMoved`` when it is none any more."""
+    """Rewrite a draft; ``seen`` is the ``changed_at`` of what its author had before them.
+
+    Raises ``RulesInvalid``, and ``PolicyMoved`` when it is no draft any more or somebody else has
+    changed it since.
+    """
     rules, _warnings = rules_check(source)
     with transaction.atomic():
-        changed = _rows(version_id).filter(state=PolicyState.DRAFT)
-        moved = changed.update(
+        _lock()
+        version = _found(version_id)
+        if version.state != PolicyState.DRAFT:
+            raise _moved(version)
+        _check_seen(version, seen)
+        _rows(version_id).update(
             source=source,
             rules=[rule.as_data() for rule in rules],
             note=_note(note),
             changed_at=now(),
         )
         version = _found(version_id)
-        if not moved:
-            raise _moved(version)
         _record("changed", version, by)
     return version
 
@@ -89,21 +101,26 @@ def draft_copy(*, version_id: UUID, note: str = "", by: User | None = None) -> P
     return draft_create(source=old.source, note=note, by=by, copied_from=old.number)
 
 
-def version_shadow(*, version_id: UUID, by: User | None = None) -> PolicyVersion:
+def version_shadow(
+    *, version_id: UUID, by: User | None = None, seen: datetime | None = None
+) -> PolicyVersion:
     """Let a draft be evaluated beside the version in force, without effect.
 
-    The one that was in shadow before is retired. Raises ``RulesInvalid`` when tiers or tools have
-    changed since the draft was written, and ``PolicyMoved``.
+    The one that was in shadow before is retired. ``seen`` is the ``changed_at`` of what was looked
+    at. Raises ``RulesInvalid`` when tiers or tools have changed since the draft was written, and
+    ``PolicyMoved``, also when the draft was changed since it was looked at.
     """
-    return _bring(version_id, PolicyState.SHADOW, by)
+    return _bring(version_id, PolicyState.SHADOW, by, seen)
 
 
-def version_activate(*, version_id: UUID, by: User | None = None) -> PolicyVersion:
+def version_activate(
+    *, version_id: UUID, by: User | None = None, seen: datetime | None = None
+) -> PolicyVersion:
     """Put a version in force, from the next call on; the one before it is retired.
 
-    Raises as ``version_shadow``.
+    ``seen`` and what it raises are as in ``version_shadow``.
     """
-    return _bring(version_id, PolicyState.ACTIVE, by)
+    return _bring(version_id, PolicyState.ACTIVE, by, seen)
 
 
 def version_retire(*, version_id: UUID, by: User | None = None) -> PolicyVersion:
@@ -136,13 +153,26 @@ def version_problems(version: PolicyVersion) -> list[Problem]:
         return error.problems
 
 
-def _bring(version_id: UUID, state: PolicyState, by: User | None) -> PolicyVersion:
+def version_check(version: PolicyVersion, state: PolicyState) -> None:
+    """Whether a version may be brought there, as things stand now.
+
+    Raises ``PolicyMoved``, and ``RulesInvalid`` when its rules fit no more. To end a version its
+    rules need not fit.
+    """
+    if version.state not in POLICY_STATES.sources(state):
+        raise _moved(version)
+    if state != PolicyState.RETIRED:
+        rules_check(version.source)
+
+
+def _bring(
+    version_id: UUID, state: PolicyState, by: User | None, seen: datetime | None
+) -> PolicyVersion:
     with transaction.atomic():
         _lock()
         version = _found(version_id)
-        if version.state in (state, PolicyState.RETIRED):
-            raise _moved(version)
-        rules_check(version.source)
+        version_check(version, state)
+        _check_seen(version, seen)
         before = version_in(state)
         if before is not None:
             _move(before, PolicyState.RETIRED, by)
@@ -183,6 +213,12 @@ def _found(version_id: UUID) -> PolicyVersion:
     if version is None:
         raise NotFound(_("There is no such version."))
     return version
+
+
+def _check_seen(version: PolicyVersion, seen: datetime | None) -> None:
+    if seen is not None and version.changed_at != seen:
+        said = _("Version %(number)d was changed meanwhile: look at it again.")
+        raise PolicyMoved(said % {"number": version.number})
 
 
 def _moved(version: PolicyVersion) -> PolicyMoved:

@@ -1,10 +1,12 @@
 """Rules in the console: written, refused at the place, tried, put in force, taken back."""
 
+import re
 from html import unescape
 from typing import Any
 
 import pytest
 from django.db import transaction
+from django.utils.translation import gettext, override
 
 from approvals.models import PolicyVersion
 from approvals.policies import versions
@@ -24,6 +26,9 @@ rules:
 """
 
 
+MEANWHILE = "Version %(number)d was changed meanwhile: look at it again."
+
+
 def newest() -> PolicyVersion:
     return PolicyVersion.objects.order_by("-number")[0]
 
@@ -33,8 +38,21 @@ def save(name: str, path: str, **fields: Any) -> Any:
 
 
 def press(name: str, version: PolicyVersion, button: str) -> Any:
-    client = console(name)
-    return client.post(f"/admin/{PATH}{version.pk}/review/", {"do": button}, follow=True)
+    """Press a button of a page that shows the version as it was read here."""
+    client, data = console(name), {"do": button, "seen": version.changed_at.isoformat()}
+    return client.post(f"/admin/{PATH}{version.pk}/review/", data, follow=True)
+
+
+def hidden(reply: Any) -> str:
+    """The time of the version that a page was made of."""
+    (found,) = re.findall(r'name="seen" value="([^"]+)"', reply.content.decode())
+    return str(found)
+
+
+def told(sentence: str, version: PolicyVersion, **values: Any) -> str:
+    """A sentence of the service as this console says it."""
+    with override("pt-br"):
+        return gettext(sentence) % {"number": version.number, **values}
 
 
 def review(name: str, version: PolicyVersion, **query: Any) -> Any:
@@ -55,7 +73,9 @@ def test_a_draft_is_written_and_rewritten(arena: Cast, teatro: Cast) -> None:
         assert (version.source, version.author.username) == (DENY, "ada")
         assert version.rules[0]["effect"] == "deny"
     changed = DENY.replace("deny", "confirm")
-    assert save("ada", f"{version.pk}/change/", source=changed, note="milder").status_code == 302
+    seen = hidden(page(console("ada"), f"{PATH}{version.pk}/change/"))
+    reply = save("ada", f"{version.pk}/change/", source=changed, note="milder", seen=seen)
+    assert reply.status_code == 302
     with arena.scope():
         version.refresh_from_db()
         assert (version.source, version.note) == (changed, "milder")
@@ -137,8 +157,53 @@ def test_what_is_no_draft_is_shown_and_not_changed(arena: Cast, draft: PolicyVer
     reply = page(console("ada"), f"{PATH}{draft.pk}/change/")
     assert reply.status_code == 200
     assert 'name="_save"' not in reply.content.decode()
-    assert save("ada", f"{draft.pk}/change/", source="rules: []").status_code == 403
+    assert 'name="seen"' not in reply.content.decode()
+    written = DENY.replace("rock", "polka")
+    reply = save("ada", f"{draft.pk}/change/", source=written, seen=draft.changed_at.isoformat())
+    text = unescape(reply.content.decode())
+    assert told("Version %(number)d is %(state)s.", draft, state="em vigor") in text
+    assert "polka" in text
+    with arena.scope():
+        assert PolicyVersion.objects.get(pk=draft.pk).source == DENY
     assert console("root").post(f"/admin/{PATH}{draft.pk}/delete/").status_code == 403
+
+
+def test_what_somebody_else_has_changed_is_not_written_over(
+    arena: Cast, draft: PolicyVersion
+) -> None:
+    path = f"{draft.pk}/change/"
+    seen = hidden(page(console("ada"), f"{PATH}{path}"))
+    first, second = (DENY.replace("rock", word) for word in ("polka", "samba"))
+    assert save("root", path, source=first, seen=seen).status_code == 302
+    for stale in (seen, "", "no time"):
+        reply = save("ada", path, source=second, note="mine", seen=stale)
+        text = unescape(reply.content.decode())
+        assert reply.status_code == 200
+        assert told(MEANWHILE, draft) in text
+        assert "samba" in text
+        assert 'value="mine"' in text
+        assert "messages" not in reply.context or not list(reply.context["messages"])
+    with arena.scope():
+        draft.refresh_from_db()
+        assert draft.source == first
+
+
+@pytest.mark.parametrize("button", ["shadow", "activate"])
+def test_a_draft_changed_meanwhile_is_not_brought_in_unseen(
+    arena: Cast, draft: PolicyVersion, button: str
+) -> None:
+    with arena.scope(), transaction.atomic():
+        later = versions.draft_change(version_id=draft.pk, source="rules: []", note="")
+    (said,) = press("ada", draft, button).context["messages"]
+    assert told(MEANWHILE, draft) == str(said)
+    with arena.scope():
+        draft.refresh_from_db()
+    assert draft.state == "draft"
+    assert hidden(review("ada", draft)) == later.changed_at.isoformat()
+    press("ada", later, button)
+    with arena.scope():
+        draft.refresh_from_db()
+    assert draft.state != "draft"
 
 
 @pytest.mark.parametrize("button", ["shadow", "activate", "retire", "copy"])

@@ -12,6 +12,7 @@ from django.core.management.base import CommandError
 
 from approvals.models import PolicyVersion
 from approvals.policies import versions
+from boxoffice.tenancy.models import Tier
 from boxoffice.tenancy.scope import tenant_scope
 from tests.approvals.conftest import Cast
 
@@ -89,6 +90,49 @@ def test_versions_are_brought_in_force(cast: Cast, policy: Run) -> None:
     assert policy("retire", "1", "--yes", "--quiet") == ("", "", 0)
     assert stored(cast) == [(1, "retired"), (2, "shadow")]
     assert policy("activate", "1", "--yes")[2] == 5
+
+
+def test_a_dry_run_ends_as_the_run_would(cast: Cast, policy: Run) -> None:
+    with tenant_scope(cast.arena.pk):
+        for _ in range(3):
+            versions.draft_create(source=RULES)
+        Tier.objects.create(slug="gold", name="g", model_alias="m")
+        versions.draft_create(source=RULES.replace("pro", "gold"))
+        Tier.objects.filter(slug="gold").update(slug="silver")
+    policy("retire", "1", "--yes")
+    policy("activate", "2", "--yes")
+    for words, code in (
+        (("activate", "1"), 5),  # retired
+        (("shadow", "1"), 5),
+        (("shadow", "2"), 5),  # in force
+        (("activate", "4"), 4),  # fits no more
+        (("shadow", "4"), 4),
+        (("retire", "4"), 0),  # which is no reason to keep it
+        (("activate", "3"), 0),
+    ):
+        before = stored(cast)
+        _, dry_said, dry = policy(*words, "--dry-run")
+        assert stored(cast) == before
+        _, said, real = policy(*words, "--yes")
+        assert (dry, dry_said) == (real, said) == (code, said)
+        assert bool(said) == bool(code)
+
+
+def test_the_rules_of_a_retired_version_are_stored_and_put_in_force_again(
+    cast: Cast, policy: Run
+) -> None:
+    policy("import", "-", stdin=RULES)
+    policy("activate", "1", "--yes")
+    policy("retire", "1", "--yes")
+    assert policy("import", "-", "--dry-run", stdin=RULES)[0] == "would store 1 rules as a draft\n"
+    out, _, _ = policy("import", "-", "--json", stdin=RULES)
+    assert (json.loads(out)["number"], json.loads(out)["created"]) == (2, True)
+    assert policy("activate", "2", "--yes")[2] == 0
+    policy("import", "-", stdin="rules: []")
+    policy("retire", "3", "--yes")
+    out, _, _ = policy("import", "-", "--json", stdin=RULES)  # they are in force
+    assert (json.loads(out)["number"], json.loads(out)["created"]) == (2, False)
+    assert stored(cast) == [(1, "retired"), (2, "active"), (3, "retired")]
 
 
 @pytest.mark.parametrize(

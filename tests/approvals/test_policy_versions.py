@@ -84,6 +84,30 @@ def test_only_a_draft_is_rewritten(cast: Cast, in_arena: None) -> None:
         versions.draft_change(version_id=draft.pk, source="", note="")
 
 
+@pytest.mark.parametrize("act", ["version_shadow", "version_activate"])
+def test_a_draft_that_was_changed_since_it_was_looked_at_stays_one(
+    cast: Cast, in_arena: None, act: str
+) -> None:
+    draft = versions.draft_create(source=RULES)
+    seen = draft.changed_at
+    changed = versions.draft_change(version_id=draft.pk, source="rules: []", note="", seen=seen)
+    with pytest.raises(versions.PolicyMoved, match="changed meanwhile"):
+        getattr(versions, act)(version_id=draft.pk, seen=seen)
+    draft.refresh_from_db()
+    assert draft.state == "draft"
+    getattr(versions, act)(version_id=draft.pk, seen=changed.changed_at)
+
+
+def test_nobody_writes_over_what_they_have_not_seen(cast: Cast, in_arena: None) -> None:
+    draft = versions.draft_create(source=RULES)
+    seen = draft.changed_at
+    versions.draft_change(version_id=draft.pk, source="rules: []", note="first", seen=seen)
+    with pytest.raises(versions.PolicyMoved, match="changed meanwhile"):
+        versions.draft_change(version_id=draft.pk, source=RULES, note="second", seen=seen)
+    draft.refresh_from_db()
+    assert draft.note == "first"
+
+
 def test_going_back_is_a_copy(cast: Cast, in_arena: None) -> None:
     first = versions.draft_create(source=RULES)
     versions.version_activate(version_id=first.pk)
@@ -181,3 +205,30 @@ def test_of_many_who_activate_at_once_one_version_is_left_in_force(cast: Cast) -
         states = sorted(row.state for row in rows)
         assert states == ["active", "draft", "draft", "draft", "retired", "retired", "retired"]
         assert versions.version_in(PolicyState.ACTIVE) is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_who_rewrite_a_draft_at_once_one_is_kept(cast: Cast) -> None:
+    with tenant_scope(cast.arena.pk):
+        draft = versions.draft_create(source=RULES)
+    start = Barrier(6)
+
+    def rewrite(number: int) -> str:
+        start.wait(30)
+        try:
+            with tenant_scope(cast.arena.pk):
+                versions.draft_change(
+                    version_id=draft.pk, source=RULES, note=str(number), seen=draft.changed_at
+                )
+        except BoxOfficeError as error:
+            return error.code
+        finally:
+            connection.close()
+        return str(number)
+
+    with ThreadPoolExecutor(6) as pool:
+        said = sorted(pool.map(rewrite, range(6)))
+    assert said[1:] == ["policy_moved"] * 5
+    with tenant_scope(cast.arena.pk):
+        assert PolicyVersion.objects.get(pk=draft.pk).note == said[0]
+        assert AuditRecord.objects.filter(action="approvals.policy.changed").count() == 1

@@ -169,10 +169,11 @@ class Command(BaseCommand):
         self._say(options, data, *lines, f"{len(rules)} rules, valid")
 
     def do_import(self, options: JsonObject) -> None:
-        """Store a file; the same rules as the newest version's are not stored again."""
+        """Store a file, unless the newest version that is not retired has these rules."""
         source = _text(options["file"])
         rules, _ = rules_check(source)
-        newest = PolicyVersion.objects.order_by("-number").first()
+        kept = PolicyVersion.objects.exclude(state=PolicyState.RETIRED)
+        newest = kept.order_by("-number").first()
         if newest is not None and newest.source == source:
             said = f"{newest.label} has these rules already"
             self._say(options, _row(newest) | {"created": False}, said)
@@ -214,19 +215,22 @@ class Command(BaseCommand):
             return
         before = versions.version_in(state) if state != PolicyState.RETIRED else None
         if options["dry_run"]:
-            rules_check(version.source)
+            versions.version_check(version, state)
             more = f", in place of {before.label}" if before else ""
             self._say(options, _row(version), f"would {wish}: {version.label}{more}")
             return
         if not options["yes"]:
             _confirm(f"{version.label}: {wish}?")
-        service = {
-            PolicyState.SHADOW: versions.version_shadow,
-            PolicyState.ACTIVE: versions.version_activate,
-            PolicyState.RETIRED: versions.version_retire,
-        }[state]
-        version = service(version_id=version.pk)
+        version = self._moved(version, state)
         self._say(options, _row(version), f"{version.label} is {version.state}")
+
+    def _moved(self, version: PolicyVersion, state: PolicyState) -> PolicyVersion:
+        seen = version.changed_at  # a human may have thought about it for a while
+        if state == PolicyState.SHADOW:
+            return versions.version_shadow(version_id=version.pk, seen=seen)
+        if state == PolicyState.ACTIVE:
+            return versions.version_activate(version_id=version.pk, seen=seen)
+        return versions.version_retire(version_id=version.pk)
 
 
 def _row(version: PolicyVersion) -> JsonObject:
