@@ -11,6 +11,7 @@ import secrets
 import django
 import pytest
 
+from boxoffice.tenancy.postgres import base as postgres
 from tests.support.servers import servers
 
 
@@ -40,6 +41,9 @@ def pytest_xdist_setupnodes() -> None:
 
 _prepare_environment()
 django.setup()
+# A test may hold one transaction all along, and on a busy machine rest in it for longer than a
+# server process may; those of the tests that are processes of their own keep to the bound.
+postgres.IDLE_SECONDS = 120
 
 
 pytest_plugins = ["tests.support.database", "tests.support.matrix"]

@@ -197,9 +197,17 @@ def test_a_limit_holds_for_the_rest_of_the_transaction_and_no_longer(tenant: Ten
     assert _timeout() == "0"
 
 
-def _timeout() -> str:
+def test_batch_work_may_rest_until_the_end_of_its_transaction(tenant: Tenant) -> None:
+    usual = _timeout("idle_in_transaction_session_timeout")
+    with transaction.atomic():
+        connection.allow_pauses()
+        assert _timeout("idle_in_transaction_session_timeout") == "0"
+    assert _timeout("idle_in_transaction_session_timeout") == usual != "0"
+
+
+def _timeout(name: str = "statement_timeout") -> str:
     with connection.cursor() as cursor:
-        cursor.execute("SHOW statement_timeout")
+        cursor.execute(f"SHOW {name}")
         return str(cursor.fetchone()[0])
 
 

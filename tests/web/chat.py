@@ -60,9 +60,9 @@ class Window:
 
     def read_in(self, language: str) -> None:
         """Choose a language, and wait until the page and its script are there in it."""
-        self.page.click(f"button[name=language][value={language}]")
+        with self.page.expect_event("load"):
+            self.page.click(f"button[name=language][value={language}]")
         self.page.wait_for_selector(f"html[lang={language}]")
-        self.page.wait_for_load_state()
 
     def say(self, text: str) -> None:
         """Write a message and press Enter."""

@@ -58,6 +58,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
             raise psycopg.ProgrammingError("A limit holds until the end of a transaction.")
         self._preface.statements.append(f"SET LOCAL statement_timeout = {int(seconds * 1000)}")
 
+    def allow_pauses(self) -> None:
+        """Let the open transaction rest: for batch work that computes between its statements."""
+        if not self.in_atomic_block:
+            raise psycopg.ProgrammingError("Leave to rest holds until the end of a transaction.")
+        self._preface.statements.append("SET LOCAL idle_in_transaction_session_timeout = 0")
+
     def forbid_writes(self) -> None:
         """Let the open transaction, from the next statement on, write nothing."""
         if not self.in_atomic_block:

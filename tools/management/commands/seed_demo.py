@@ -54,6 +54,7 @@ class Command(BaseCommand):
                 returncode=4,
             )
         with transaction.atomic():
+            connection.allow_pauses()  # type: ignore[attr-defined]
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
             cast.operator_seed()
