@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ from tests.support.scripted_model import (
     last_tool_results,
     user_texts,
 )
-from tests.support.stack import GRACE_SECONDS, Stack, test_database_url
+from tests.support.stack import CHECKOUT, GRACE_SECONDS, Stack, test_database_url
 
 CONVERSATIONS = 100
 PAGES = 4
@@ -44,8 +45,27 @@ GIVE_UP_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
+def release_before(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """The code that is deployed over: ``--from-release COMMIT``, else the same as today's."""
+    commit = request.config.getoption("--from-release")
+    if commit is None:
+        yield CHECKOUT
+        return
+    there = tmp_path_factory.mktemp("before") / "checkout"
+    git = ["git", "-C", str(CHECKOUT), "worktree"]
+    subprocess.run([*git, "add", "--detach", str(there), commit], check=True)
+    yield there
+    subprocess.run([*git, "remove", "--force", str(there)], check=True)
+
+
+@pytest.fixture(scope="module")
 def stack(
-    house: Cast, scripted: ScriptedModel, tmp_path_factory: pytest.TempPathFactory
+    house: Cast,
+    scripted: ScriptedModel,
+    release_before: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Stack]:
     """The web, two workers and the scheduler, for all tests of the file."""
     env = {
@@ -56,7 +76,13 @@ def stack(
         "RUNS_PER_PERSON": "1000",
     }
     home: Path = tmp_path_factory.mktemp("stack")
-    with Stack(home=home, workers=2, concurrency=CONVERSATIONS + 20, env=env) as live:
+    with Stack(
+        home=home,
+        workers=2,
+        concurrency=CONVERSATIONS + 20,
+        env=env,
+        checkout=release_before,
+    ) as live:
         yield live
 
 
@@ -153,6 +179,7 @@ def test_a_deploy_during_a_hundred_conversations_loses_nothing(
         runs = [*shown, *(str(run.pk) for run in rest_of)]
         asked.wait_for_requests(2 * CONVERSATIONS, timeout=GIVE_UP_SECONDS)
 
+        stack.checkout = CHECKOUT
         for name in ("worker0", "worker1"):
             assert ends_in_time(stack, name) == 0, stack.log(name)[-2000:]
             stack.start(name)

@@ -12,6 +12,11 @@ LINES = pytest.StashKey[list[str]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The walk's own options."""
     group = parser.getgroup("crash points")
+    group.addoption(
+        "--from-release",
+        metavar="COMMIT",
+        help="what is deployed over, in tests/faults/test_deploy.py; else the same code",
+    )
     group.addoption("--matrix-json", metavar="FILE", help="write the walk's figures there")
     group.addoption(
         "--case",

@@ -66,8 +66,11 @@ class Stack:
         beat: bool = True,
         concurrency: int = 20,
         env: Mapping[str, str] | None = None,
+        checkout: Path = CHECKOUT,
     ) -> None:
         self.home = home
+        # Whose code is started; may be changed between two starts, as a deploy does.
+        self.checkout = checkout
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -189,7 +192,7 @@ class Stack:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 env=self._env,
-                cwd=CHECKOUT,
+                cwd=self.checkout,
             )
 
     def _command(self, name: str) -> list[str]:
