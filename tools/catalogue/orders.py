@@ -124,7 +124,7 @@ def _order_preview(context: ToolContext, arguments: PlaceOrderInput) -> JsonObje
             "event": hold.event.title,
             "total": money(hold.total_minor),
         }
-        undo = _("Cannot be undone by the fan; a reviewer can refund the order.")
+        undo = _("Cannot be undone; the box office can refund the order.")
         warnings = _price_warnings(hold)
     shown: JsonObject = {"event": hold.event.title, "starts_at": _start(context, hold)}
     return {
