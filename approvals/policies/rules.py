@@ -5,6 +5,7 @@ that asks a reviewer: closed, never open.
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -32,6 +33,8 @@ MAX_REVIEWERS = 5
 MAX_TEXT = 65_536
 MAX_ITEMS = 100
 MAX_LEVELS = 12
+# Of processor time, for all rules about one call: what is not asked by then counts as failed.
+MAX_SECONDS = 1.0
 
 
 class Effect(models.TextChoices):
@@ -221,10 +224,12 @@ def decide(policy: Policy | None, facts: Facts) -> Ruling:
 
 def _strictest(policy: Policy, facts: Facts) -> Ruling | None:
     reading, found = _Reading(facts), None
+    until = time.thread_time() + MAX_SECONDS
     for ready in policy.about(facts.tool):
         if ready.rule.tiers and facts.tier not in ready.rule.tiers:
             continue
-        said = _say(ready, reading)
+        is_late = time.thread_time() > until
+        said = _failed(ready.rule) if is_late else _say(ready, reading)
         if said is not None and (found is None or said.severity > found.severity):
             found = said
             if found.effect is Effect.DENY:
@@ -281,13 +286,13 @@ def _check_size(value: Any) -> None:
     def walk(node: Any, levels: int) -> None:
         if levels > MAX_LEVELS:
             raise EvaluationFailed("The arguments are nested too deeply.")
-        if isinstance(node, str):
+        if isinstance(node, str | bytes):
             left[0] -= len(node)
-        elif isinstance(node, dict | list):
+        elif isinstance(node, dict | list | tuple):
             if len(node) > MAX_ITEMS:
                 raise EvaluationFailed("The arguments have too many items.")
             for key in node if isinstance(node, dict) else ():
-                left[0] -= len(key)
+                left[0] -= len(str(key))
             for child in node.values() if isinstance(node, dict) else node:
                 walk(child, levels + 1)
         if left[0] < 0:
