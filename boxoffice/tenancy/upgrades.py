@@ -289,17 +289,32 @@ def _without_reviewed(migration: migrations.Migration, findings: list[Finding]) 
     return [one for one in findings if len(reviewed.get(one.code, "")) < REASON_CHARACTERS]
 
 
-def _imports(migration: migrations.Migration) -> list[Finding]:
-    """What is taken from the models' code instead of being written out."""
-    tree = ast.parse(inspect.getsource(sys.modules[type(migration).__module__]))
-    where = f"{migration.app_label}.{migration.name}"
+def models_imported(source: str) -> list[str]:
+    """The imports of a migration's source that take the models' code instead of writing it out."""
     return [
-        Finding(migration=where, code="imports", what=f"imports {node.module}")
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        and "models" in (node.module or "").split(".")
-        and not (node.module or "").startswith("django.")
+        name
+        for node in ast.walk(ast.parse(source))
+        for name in _imported(node)
+        if "models" in name.split(".") and name.split(".")[0] != "django"
     ]
+
+
+def _imports(migration: migrations.Migration) -> list[Finding]:
+    where = f"{migration.app_label}.{migration.name}"
+    source = inspect.getsource(sys.modules[type(migration).__module__])
+    return [
+        Finding(migration=where, code="imports", what=f"imports {name}")
+        for name in models_imported(source)
+    ]
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    """What a statement imports, in full: the module, and what is taken from it."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        module = "." * node.level + (f"{node.module}." if node.module else "")
+        yield from (f"{module}{alias.name}" for alias in node.names)
 
 
 def _ours(loader: MigrationLoader) -> list[tuple[tuple[str, str], migrations.Migration]]:

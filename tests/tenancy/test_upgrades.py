@@ -150,6 +150,35 @@ def test_a_constraint_over_new_columns_only_asks_nothing_of_old_code() -> None:
     assert codes(field, postgres.AddConstraintNotValid("run", mixed)) == ["narrows"]
 
 
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("from approvals.models import State", ["approvals.models.State"]),
+        (
+            "from approvals.models import State, Gate as G",
+            ["approvals.models.State", "approvals.models.Gate"],
+        ),
+        ("from approvals import models", ["approvals.models"]),
+        ("from approvals import models as old, ports", ["approvals.models"]),
+        ("import approvals.models", ["approvals.models"]),
+        ("import approvals.models as old", ["approvals.models"]),
+        ("import os, agents.models.runs", ["agents.models.runs"]),
+        ("from agents.models.runs import Run", ["agents.models.runs.Run"]),
+        ("from .. import models", ["..models"]),
+        ("from ..models import State", ["..models.State"]),
+        ("from guardian import models", ["guardian.models"]),
+        ("def move(apps, editor):\n    from approvals import models", ["approvals.models"]),
+        ("from django.db import migrations, models", []),
+        ("import django.db.models.functions", []),
+        ("from django.contrib.auth import models", []),
+        ("from boxoffice.common.transitions import machine", []),
+        ("from approvals import modelsettings", []),
+    ],
+)
+def test_a_migration_that_takes_the_models_code_is_found(source: str, names: list[str]) -> None:
+    assert upgrades.models_imported(source) == names
+
+
 def test_the_product_has_nothing_to_refuse() -> None:
     assert [f"{one.migration}: {one.code}: {one.what}" for one in upgrades.check()] == []
 
