@@ -1,14 +1,9 @@
 """Word to the open pages, after a commit. Losing one loses nothing: the pages look again."""
 
-import asyncio
-import logging
 from typing import Any
 from uuid import UUID
 
-from asgiref.sync import async_to_sync
-from channels.layers import get_channel_layer
 from django.dispatch import receiver
-from redis import RedisError
 
 from agents import signals, stream
 from agents.loop.events import run_finished, run_in_line
@@ -17,11 +12,9 @@ from approvals.models import ApprovalRequest
 from approvals.signals import decided
 from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.scope import tenant_scope
+from boxoffice.tenancy.sockets import group_tell
 from tools.signals import undo_moved
 
-logger = logging.getLogger(__name__)
-
-SEND_SECONDS = 2.0
 # A run can be claimed anew between reading its epoch and publishing under it.
 TRIES = 3
 
@@ -39,18 +32,7 @@ def tell_pages(conversation_id: UUID, message_id: UUID, run_id: UUID | None, **k
         "message": str(message_id),
         "run": None if run_id is None else str(run_id),
     }
-    try:
-        async_to_sync(_send)(conversation_group(conversation_id), notice)
-    except (RedisError, OSError) as error:
-        logger.warning("conversation %s was not told: %s", conversation_id, type(error).__name__)
-
-
-async def _send(group: str, notice: JsonObject) -> None:
-    layer = get_channel_layer()
-    if layer is None:
-        return
-    async with asyncio.timeout(SEND_SECONDS):
-        await layer.group_send(group, notice)
+    group_tell(conversation_group(conversation_id), notice)
 
 
 @receiver(decided)
@@ -80,10 +62,7 @@ def tell_undone(conversation_id: UUID | None, call_id: UUID, **kwargs: Any) -> N
     if conversation_id is None:
         return
     notice = {"type": "tool.undone", "call": str(call_id)}
-    try:
-        async_to_sync(_send)(conversation_group(conversation_id), notice)
-    except (RedisError, OSError) as error:
-        logger.warning("conversation %s was not told: %s", conversation_id, type(error).__name__)
+    group_tell(conversation_group(conversation_id), notice)
 
 
 @receiver(signals.run_ended)

@@ -84,10 +84,10 @@ def no_wake_ups() -> Iterator[None]:
     """Messages are stored, and no worker or page is told."""
     with (
         mock.patch.object(handout, "hand_out", lambda tenant_id, run_id: None),
-        mock.patch.object(notices, "_send", _nobody),
+        mock.patch.object(notices, "group_tell", _nobody),
     ):
         yield
 
 
-async def _nobody(group: str, notice: dict[str, object]) -> None:
+def _nobody(group: str, notice: dict[str, object]) -> None:
     """Tell nobody."""

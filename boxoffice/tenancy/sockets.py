@@ -1,14 +1,19 @@
-"""The tenant and the principal of a WebSocket, by the same rules as for a request."""
+"""WebSockets: their tenant and principal, by the same rules as for a request, and word to them."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from channels.auth import get_user
 from channels.db import database_sync_to_async
+from channels.layers import get_channel_layer
 from django.contrib.auth.models import AnonymousUser
+from redis import RedisError
 
 from boxoffice.common.exceptions import BoxOfficeError
+from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.away import AWAY
 from boxoffice.tenancy.middleware import VISITOR_KEY, tenant_from
 from boxoffice.tenancy.models import Tenant, User
@@ -17,6 +22,7 @@ from boxoffice.tenancy.principals import Principal, principal_for, token_user
 logger = logging.getLogger(__name__)
 
 TRY_AGAIN_LATER = 1013
+TELL_SECONDS = 2.0
 
 type Scope = dict[str, Any]
 type Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -68,3 +74,23 @@ def _resolve(
         user = token_user(tenant=tenant, plain=authorization[7:].strip())
     known = user if isinstance(user, User) else AnonymousUser()
     return tenant, principal_for(tenant=tenant, user=known, visitor=visitor), prefix
+
+
+def group_tell(group: str, notice: JsonObject) -> None:
+    """Send word to all open pages of a group, after a commit; ``notice["type"]`` names the handler.
+
+    Losing one loses nothing: the pages look again by themselves. So nothing is raised when the
+    channel layer is away, and ``TELL_SECONDS`` is all that it may take.
+    """
+    try:
+        async_to_sync(_tell)(group, notice)
+    except (RedisError, OSError) as error:
+        logger.warning("the pages of %s were not told: %s", group, type(error).__name__)
+
+
+async def _tell(group: str, notice: JsonObject) -> None:
+    layer = get_channel_layer()
+    if layer is None:
+        return
+    async with asyncio.timeout(TELL_SECONDS):
+        await layer.group_send(group, notice)

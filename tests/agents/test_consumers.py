@@ -189,10 +189,10 @@ async def test_lost_notice_heals_from_the_database(
     conversation: Conversation,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def lost(*args: Any) -> None:
+    def lost(*args: Any) -> None:
         return None
 
-    monkeypatch.setattr("agents.notices._send", lost)
+    monkeypatch.setattr("agents.notices.group_tell", lost)
     monkeypatch.setattr("agents.consumers.LOOK_SECONDS", 0.2)
 
     def post() -> None:

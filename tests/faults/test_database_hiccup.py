@@ -66,10 +66,10 @@ async def test_what_was_said_while_the_database_failed_is_shown_after_all(
 ) -> None:
     """However long that was: a glance that fails does not count as a look."""
 
-    async def lost(*args: Any) -> None:
+    def lost(*args: Any) -> None:
         return None
 
-    monkeypatch.setattr("agents.notices._send", lost)
+    monkeypatch.setattr("agents.notices.group_tell", lost)
     monkeypatch.setattr("agents.consumers.LOOK_SECONDS", 0.05)
     monkeypatch.setattr("agents.session.OVERLAP", timedelta(0))
     works = ChatSession._seen_by_its_owner
