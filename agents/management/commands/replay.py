@@ -3,13 +3,12 @@
 import json
 import sys
 import time
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
 from agents.models import REPLAY_MACHINE, Replay, ReplayState, Run
@@ -18,6 +17,7 @@ from agents.replay.dry import Report, replay_dry
 from agents.replay.errors import ThingsChanged
 from agents.replay.fork import fork_plan, run_fork
 from agents.replay.service import replay_ask, replay_check
+from boxoffice.common.commands import ProductCommand
 from boxoffice.common.exceptions import BoxOfficeError, Conflict, Forbidden, InvalidInput
 from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.models import Tenant, User
@@ -57,20 +57,10 @@ class Done:
     exit_code: int = 0
 
 
-class Command(BaseCommand):
+class Command(ProductCommand):
     """A dry replay changes nothing; asking twice while one is under way is asking once."""
 
     help = HELP
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
-        """Keep the lines of the examples."""
-        parser = super().create_parser(prog_name, subcommand, **kwargs)
-        parser.formatter_class = RawDescriptionHelpFormatter
-        return parser
-
-    def get_version(self) -> str:
-        """The product's, not the framework's."""
-        return settings.VERSION
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Define the command line."""

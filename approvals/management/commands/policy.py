@@ -2,12 +2,11 @@
 
 import json
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils.translation import override
 
 from approvals.models import PolicyState, PolicyVersion
@@ -16,6 +15,7 @@ from approvals.policies.checks import rules_check
 from approvals.policies.document import RulesInvalid
 from approvals.policies.rules import Rule
 from approvals.policies.trial import DAYS, MAX_DAYS, Trial, what_if
+from boxoffice.common.commands import ProductCommand
 from boxoffice.common.exceptions import BoxOfficeError, Conflict, NotFound
 from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.models import Tenant
@@ -27,7 +27,7 @@ MOST_SHOWN = 20
 SECONDS = 300.0  # for a trial; nobody waits before a page
 
 
-class Command(BaseCommand):
+class Command(ProductCommand):
     """List, check, import, try and activate rules."""
 
     help = (
@@ -48,16 +48,6 @@ class Command(BaseCommand):
         "  manage.py policy --tenant arena activate 4 --yes\n"
         "  manage.py policy --tenant arena activate 4 --dry-run"
     )
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
-        """Keep the lines of the examples."""
-        parser = super().create_parser(prog_name, subcommand, **kwargs)
-        parser.formatter_class = RawDescriptionHelpFormatter
-        return parser
-
-    def get_version(self) -> str:
-        """The product's version."""
-        return str(settings.VERSION)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Define the command line."""

@@ -2,12 +2,13 @@
 
 import json
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from typing import Any
 from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from boxoffice.common.commands import ProductCommand
 from boxoffice.common.exceptions import BoxOfficeError
 from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.models import Tenant
@@ -18,7 +19,7 @@ from tools.models import RemoteEffect, ToolCall
 USAGE, NOT_THERE, REFUSED, STILL_UNKNOWN = 2, 3, 4, 5
 
 
-class Command(BaseCommand):
+class Command(ProductCommand):
     """List them, and write down what became of them, as the platform's operator."""
 
     help = (
@@ -34,12 +35,6 @@ class Command(BaseCommand):
         "  manage.py unknown_calls list --tenant arena --quiet |\n"
         "      manage.py unknown_calls look-up - --tenant arena --json"
     )
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
-        """Keep the lines of the examples."""
-        parser = super().create_parser(prog_name, subcommand, **kwargs)
-        parser.formatter_class = RawDescriptionHelpFormatter
-        return parser
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Define the command line."""

@@ -2,19 +2,20 @@
 
 import json
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from boxoffice.audit import chain
+from boxoffice.common.commands import ProductCommand
 from boxoffice.tenancy.models import Tenant
 
 USAGE, UNKNOWN_TENANT, BROKEN = 2, 3, 4
 
 
-class Command(BaseCommand):
+class Command(ProductCommand):
     """Walk the chains; exit with 0 when they are whole, 3 for an unknown tenant, 4 when broken."""
 
     help = (
@@ -25,12 +26,6 @@ class Command(BaseCommand):
         "  manage.py audit verify --tenant arena --json\n"
         "  manage.py audit verify --tenant arena --head 3f1c…   (a head noted earlier)"
     )
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
-        """Keep the lines of the examples."""
-        parser = super().create_parser(prog_name, subcommand, **kwargs)
-        parser.formatter_class = RawDescriptionHelpFormatter
-        return parser
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Define the command line."""

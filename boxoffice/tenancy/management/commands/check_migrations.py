@@ -2,20 +2,20 @@
 
 import json
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
 from django.db.migrations.loader import MigrationLoader
 
+from boxoffice.common.commands import ProductCommand
 from boxoffice.tenancy import upgrades
 
 REFUSED = 3
 
 
-class Command(BaseCommand):
+class Command(ProductCommand):
     """Refuse migrations that the release before does not survive; no database is asked."""
 
     help = (
@@ -29,12 +29,6 @@ class Command(BaseCommand):
         "  manage.py check_migrations --freeze             (with each release)"
     )
     requires_system_checks = []
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
-        """Keep the lines of the examples."""
-        parser = super().create_parser(prog_name, subcommand, **kwargs)
-        parser.formatter_class = RawDescriptionHelpFormatter
-        return parser
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Define the command line."""
