@@ -24,7 +24,7 @@ from approvals.policies import versions
 from approvals.policies.checks import VARIABLES, rules_check
 from approvals.policies.document import Problem, RulesInvalid
 from approvals.policies.rules import Effect, Rule
-from approvals.policies.trial import DAYS, as_text, what_if
+from approvals.policies.trial import DAYS, Changed, Trial, as_text, what_if
 from approvals.ports import calls
 from boxoffice.common.exceptions import BoxOfficeError
 from boxoffice.tenancy.console import ADD, CHANGE, VIEW, ConsoleAdmin, SameTenantForm
@@ -322,12 +322,8 @@ def _review(version: PolicyVersion, days: int) -> dict[str, Any]:
         "problems": [shown(one, version.source) for one in problems],
         "is_broken": is_broken,
         "trial": trial,
-        "effects": [
-            (effect.label, trial.before[effect.value], trial.after[effect.value])
-            for effect in Effect
-        ]
-        if trial
-        else [],
+        "effects": _effects(trial) if trial else [],
+        "changed": [_changed(one) for one in trial.changed] if trial else [],
         "days": trial.days if trial else days,
         "day_choices": [1, 7, 30, 90],
         "shadow_total": sum(one.calls for one in in_shadow),
@@ -341,22 +337,48 @@ def _review(version: PolicyVersion, days: int) -> dict[str, Any]:
             for one in in_shadow
             if one.effect and one.shadow
         ],
-        "shadow_differences": [
-            row
-            | {
-                "effect": _label(row["effect"]),
-                "shadow": _label(row["shadow"]),
-                "arguments": as_text(row["arguments"]),
-            }
-            for row in calls().shadow_differences(version.label, most=DIFFERENCES_SHOWN)
-        ]
-        if in_shadow
-        else [],
+        "shadow_differences": _differences(version) if in_shadow else [],
         "diff": versions.versions_diff(other, version),
         "can_shadow": version.state == PolicyState.DRAFT and not is_broken,
         "can_activate": is_open and not is_broken,
         "can_retire": version.state != PolicyState.RETIRED,
     }
+
+
+def _effects(trial: Trial) -> list[tuple[Any, int, int, bool]]:
+    """Rows of ``_counts.html``."""
+    return [
+        (effect.label, trial.before[effect.value], trial.after[effect.value], False)
+        for effect in Effect
+    ]
+
+
+def _changed(one: Changed) -> dict[str, Any]:
+    """A row of ``_calls.html``, as is one of ``_differences``."""
+    return {
+        "call": one.call_id,
+        "tool": one.tool,
+        "created_at": one.created_at,
+        "who": one.who,
+        "before": one.before.label,
+        "after": one.after.effect.label,
+        "reviewers": one.after.reviewers,
+        "rule": one.after.rule,
+        "is_failed": one.after.code == "policy_error",
+        "arguments": one.arguments_text,
+    }
+
+
+def _differences(version: PolicyVersion) -> list[dict[str, Any]]:
+    return [
+        row
+        | {
+            "before": _label(row["effect"]),
+            "after": _label(row["shadow"]),
+            "arguments": as_text(row["arguments"]),
+        }
+        for row in calls().shadow_differences(version.label, most=DIFFERENCES_SHOWN)
+    ]
 
 
 def _label(effect: str) -> str:
