@@ -98,10 +98,6 @@ def sync_client() -> redis.Redis:
     return _sync
 
 
-class StreamTakenOver(Exception):
-    """A newer epoch of the run has published."""
-
-
 @dataclass(slots=True)
 class RunChannel:
     """One live run's way to its stream: ``send`` only queues, the publisher writes."""

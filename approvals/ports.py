@@ -51,15 +51,13 @@ def port() -> ActionPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolInfo:
-    """A tool as far as rules are concerned. ``default`` holds where no rule says anything."""
+    """A tool as far as the authors of rules are concerned."""
 
     name: str
     risk: str
     owner: str
     schema: JsonObject
     has_preview: bool
-    is_destructive: bool
-    default: Effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

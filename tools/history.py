@@ -15,10 +15,10 @@ from boxoffice.tenancy.models import Membership, Tenant, Tier
 from boxoffice.tenancy.principals import ANONYMOUS
 from boxoffice.tenancy.scope import current_tenant_id
 from tools import guard, registry
-from tools.facts import default_of, facts_of
+from tools.facts import facts_of
 from tools.models import ToolCall
 from tools.permissions import NO_GRANT, Caller, Grant
-from tools.spec import Risk, ToolSpec
+from tools.spec import ToolSpec
 
 BATCH = 200
 
@@ -35,8 +35,6 @@ class Ledger:
                 owner=spec.owner,
                 schema=spec.input_schema(),
                 has_preview=spec.preview is not None,
-                is_destructive=spec.risk is Risk.DESTRUCTIVE,
-                default=default_of(spec),
             )
             for spec in registry.all_tools()
         ]

@@ -126,47 +126,6 @@ def rules_read(text: str) -> list[Placed]:
     return placed
 
 
-def rules_write(rules: list[Rule]) -> str:
-    """A document that ``rules_read`` reads as these rules."""
-    rows = [_row(rule) for rule in rules]
-    return yaml.dump(
-        {"rules": rows}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
-    )
-
-
-class _Dumper(yaml.SafeDumper):
-    """Lists of words on one line, text of several lines as a block, nothing by reference."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        """Write each value where it stands."""
-        return True
-
-
-def _words(dumper: yaml.SafeDumper, value: tuple[str, ...]) -> yaml.Node:
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=True)
-
-
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
-    style = "|" if "\n" in value.strip("\n") else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-
-_Dumper.add_representer(tuple, _words)
-_Dumper.add_representer(str, _text)
-
-
-def _row(rule: Rule) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": rule.name, "tools": rule.tools}
-    if rule.tiers:
-        row["tiers"] = rule.tiers
-    row |= {"when": rule.when, "effect": rule.effect.value}
-    if rule.reviewers != 1:
-        row["reviewers"] = rule.reviewers
-    if rule.message:
-        row["message"] = rule.message
-    return row
-
-
 def _fail(node: Any, message: str, *, rule: str = "", field: str = "") -> _Found:
     line, column = _start(node)
     return _Found(Problem(message=message, line=line, column=column, rule=rule, field=field))

@@ -1,10 +1,13 @@
 """Rules as YAML: read back as written, and refused at the place of the fault."""
 
+from typing import Any
+
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from approvals.policies.document import MAX_RULES, RulesInvalid, rules_read, rules_write
+from approvals.policies.document import MAX_RULES, RulesInvalid, rules_read
 from approvals.policies.rules import MAX_REVIEWERS, Effect, Rule
 
 GOOD = """\
@@ -129,4 +132,13 @@ rules = st.builds(
 
 @given(st.lists(rules, max_size=5, unique_by=lambda rule: rule.name))
 def test_what_is_written_is_read_back(made: list[Rule]) -> None:
-    assert [placed.rule for placed in rules_read(rules_write(made))] == made
+    rows = [_row(rule) for rule in made]
+    text = yaml.safe_dump({"rules": rows}, sort_keys=False, allow_unicode=True)
+    assert [placed.rule for placed in rules_read(text)] == made
+
+
+def _row(rule: Rule) -> dict[str, Any]:
+    """Without what need not be written."""
+    row = rule.as_data()
+    unsaid: dict[str, Any] = {"tiers": [], "reviewers": 1, "message": ""}
+    return {name: value for name, value in row.items() if unsaid.get(name) != value}
