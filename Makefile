@@ -4,8 +4,10 @@ PYTHON := .venv/bin/python
 CODE := boxoffice approvals tools agents tests benchmarks manage.py
 ARGS ?=
 JOBS ?= 2
+CALLS ?= 12000
+SECONDS ?= 1800
 
-.PHONY: help run test lint format types lock faults bench
+.PHONY: help run test lint format types lock faults hostile bench
 .DELETE_ON_ERROR:
 
 help: ## List the commands
@@ -19,6 +21,10 @@ test: .venv/.synced ## Run the whole suite (ARGS="tests/agents -x" for a part)
 
 faults: .venv/.synced ## Kill processes at every crash point, and print the matrix (ARGS="--matrix-json FILE")
 	$(PYTHON) -m pytest tests/faults -m "" $(ARGS)
+
+hostile: .venv/.synced ## Put 12,000 hostile calls to the tools, for at most half an hour (CALLS=, SECONDS=)
+	$(PYTHON) -m pytest tests/hostile --timeout 0 --hostile-calls $(CALLS) \
+		--hostile-seconds $(SECONDS) $(ARGS)
 
 bench: .venv/.synced ## Measure, and print the tables of docs/benchmarks.md
 	$(PYTHON) -m benchmarks $(ARGS)

@@ -46,4 +46,4 @@ django.setup()
 postgres.IDLE_SECONDS = 120
 
 
-pytest_plugins = ["tests.support.database", "tests.support.matrix"]
+pytest_plugins = ["tests.support.database", "tests.support.matrix", "tests.support.storm"]

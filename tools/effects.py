@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from boxoffice.common.types import JsonObject, storable
+from boxoffice.common.types import JsonObject, is_too_deep, storable
 from boxoffice.tenancy.models import Tenant
 from tools import registry
 from tools.models import CallState, ToolCall
@@ -86,7 +86,8 @@ def _row(
     conversation_id: UUID,
     key: str,
 ) -> ToolCall:
-    arguments = storable(proposal.arguments)
+    arguments = proposal.arguments
+    arguments = {UNREADABLE: "too_deep"} if is_too_deep(arguments) else storable(arguments)
     text = json.dumps(arguments, sort_keys=True)
     if len(text) > MAX_ARGUMENT_BYTES:
         arguments, text = {UNREADABLE: "too_long", "length": len(text)}, text[:1000]

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from approvals.policies.current import policy_of
 from approvals.policies.rules import BUILT_IN, Effect, Facts, Ruling, decide
 from boxoffice.common.exceptions import BoxOfficeError
-from boxoffice.common.types import JsonObject
+from boxoffice.common.types import JsonObject, is_too_deep
 from tools import registry
 from tools.admission import Admission
 from tools.effects import UNREADABLE, context_of
@@ -112,6 +112,12 @@ def check(
             f"There is no tool named {tool[:80]!r}.",
             "Use one of the tools that are offered.",
         )
+    if isinstance(arguments, dict) and UNREADABLE in arguments:
+        return _deny(
+            "invalid_arguments",
+            "The arguments could not be read as JSON, or are too long.",
+            "Send the arguments as one JSON object.",
+        )
     try:
         parsed = parse(spec, arguments)
     except ArgumentsInvalid as error:
@@ -123,12 +129,6 @@ def check(
 
 def check_call(*, call: ToolCall, arguments: Any, grant: Grant, caller: Caller) -> Verdict:
     """The verdict on a call of the ledger, with its own arguments or edited ones."""
-    if isinstance(arguments, dict) and UNREADABLE in arguments:
-        return _deny(
-            "invalid_arguments",
-            "The arguments could not be read as JSON, or are too long.",
-            "Send the arguments as one JSON object.",
-        )
     context = context_of(call, caller)
     return check(tool=call.tool, arguments=arguments, grant=grant, caller=caller, context=context)
 
@@ -237,6 +237,8 @@ def parse(spec: ToolSpec, arguments: Any) -> ToolInput:
     """
     if not isinstance(arguments, dict):
         raise ArgumentsInvalid("The arguments are not a JSON object.")
+    if is_too_deep(arguments):
+        raise ArgumentsInvalid("The arguments nest too deeply.")
     try:
         text = json.dumps(arguments, allow_nan=False)
     except ValueError:

@@ -22,7 +22,7 @@ from agents.llm.demo.server import DemoServer, start_demo_server
 from agents.llm.routes import Route, route
 from agents.llm.turns import ModelRequest, ModelTurn, ProposedCall, Usage
 from boxoffice.common.exceptions import BoxOfficeError
-from boxoffice.common.types import JsonObject, storable
+from boxoffice.common.types import JsonObject, is_too_deep, storable
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class _Assembly:
         calls = []
         for index, block in enumerate(self.blocks):
             if block["type"] == "tool_use":
-                arguments = _read_json("".join(self.json_parts.get(index, [])))
+                arguments = arguments_read("".join(self.json_parts.get(index, [])))
                 block["input"] = arguments if isinstance(arguments, dict) else {}
                 calls.append(
                     ProposedCall(call_id=block["id"], tool=block["name"], arguments=arguments)
@@ -146,13 +146,15 @@ class _Assembly:
         )
 
 
-def _read_json(text: str) -> Any:
+def arguments_read(text: str) -> Any:
+    """A call's arguments as the model wrote them; ``None`` when that cannot be read as JSON."""
     if not text.strip():
         return {}
     try:
-        return json.loads(text)
-    except ValueError:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError):
         return None
+    return None if is_too_deep(arguments) else arguments
 
 
 class Gateway:

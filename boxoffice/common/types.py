@@ -24,6 +24,25 @@ def minor(amount: float | str | Decimal) -> int:
     return int((Decimal(str(amount)) * 100).quantize(Decimal(1), rounding=ROUND_HALF_UP))
 
 
+# What people and models write nests a handful deep; Python itself gives up near a thousand.
+MOST_DEPTH = 100
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether a JSON value nests more than ``MOST_DEPTH`` deep; no recursion itself."""
+    level = [value]
+    for _ in range(MOST_DEPTH + 1):
+        level = [
+            item
+            for each in level
+            if isinstance(each, (dict, list))
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
+
+
 def storable(value: Any) -> Any:
     """A JSON value that PostgreSQL's jsonb takes: no NUL, no lone surrogate, no NaN."""
     if isinstance(value, str):

@@ -1,11 +1,12 @@
 """Money and what PostgreSQL's jsonb can store."""
 
 import json
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boxoffice.common.types import brl, minor, storable, uuid7
+from boxoffice.common.types import brl, is_too_deep, minor, storable, uuid7
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -35,3 +36,14 @@ def test_identifiers_are_ordered_by_time() -> None:
     made = [uuid7() for _ in range(100)]
     assert made == sorted(made)
     assert {one.version for one in made} == {7}
+
+
+def test_what_nests_too_deeply_is_found_without_recursion() -> None:
+    deep: Any = "x"
+    for _ in range(100_000):
+        deep = {"a": [deep]}
+    assert is_too_deep(deep)
+    assert is_too_deep([1, {"a": deep}])
+    assert not is_too_deep({"a": [{"b": [1, 2, {"c": None}]}] * 1_000})
+    while isinstance(deep, dict):  # Python itself would take such a value apart by recursion
+        deep = deep["a"].pop()

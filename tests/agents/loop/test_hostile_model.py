@@ -35,6 +35,15 @@ def test_an_unknown_tool_is_refused(arena: Cast, worker: Worker, model: Scripted
     assert one_call(arena, worker, model, "drop_tables", {})["code"] == "unknown_tool"
 
 
+def test_an_unknown_tool_is_said_to_be_unknown_whatever_its_arguments(
+    arena: Cast, worker: Worker, model: ScriptedModel
+) -> None:
+    model.script([Reply.raw_tool("drop_tables", '{"table": '), Reply.text("Não deu.")])
+    run = arena.post("ana", "faça algo")
+    worker.work(run)
+    assert [call.reason_code for call in arena.calls(run.pk)] == ["unknown_tool"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -68,7 +77,18 @@ def test_forty_seats_are_refused_with_the_bound(
     assert arena.counts() == NOTHING
 
 
-@pytest.mark.parametrize("raw", ['{"event_id": ', "[1, 2]", '"hold everything"', "null", "\x00"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"event_id": ',
+        "[1, 2]",
+        '"hold everything"',
+        "null",
+        "\x00",
+        pytest.param("[" * 5_000, id="brackets that only open"),
+        pytest.param('{"a":' * 900 + "1" + "}" * 900, id="nested too deeply"),
+    ],
+)
 def test_broken_json_is_refused(
     arena: Cast, worker: Worker, model: ScriptedModel, raw: str
 ) -> None:
