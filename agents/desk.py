@@ -39,6 +39,7 @@ REASONS = {
     ),
     "gave_up": gettext_lazy("The assistant has tried many times and never came to an answer."),
     "same_failure": gettext_lazy("The assistant kept trying something that does not work."),
+    "no_progress": gettext_lazy("The assistant went round in circles."),
 }
 type View = Callable[..., HttpResponse]
 

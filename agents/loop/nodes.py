@@ -28,6 +28,7 @@ from agents.loop.events import (
     tool_proposed,
     tool_result,
 )
+from agents.loop.progress import NOTHING_NEW
 from agents.loop.remote import finished
 from agents.loop.tries import carried_out
 from agents.models import RunState as State
@@ -152,6 +153,8 @@ class RunTools:
         stuck = any(state.failures[c.tool, c.args_hash] > MAX_SAME_FAILURES for c in rows)
         if stuck and all(c.state == CallState.PROPOSED for c in rows):
             return Stop(handoff="same_failure")
+        if state.progress.is_stuck(rows) and all(c.state == CallState.PROPOSED for c in rows):
+            return Stop(handoff="no_progress")
         if len(rows) == 1 and self._is_plain_read(runner, rows[0]):
             return await self._read(runner, rows[0])
         reports = await self._dispatch(runner, rows)
@@ -261,6 +264,13 @@ class RunTools:
                 "This call with these arguments has failed twice already; it was not tried again.",
                 "Do something else, or tell the fan what is not possible.",
             )
+        if runner.state.progress.is_idle(call):
+            return (
+                NOTHING_NEW,
+                "You have made this call before, and the last steps have brought nothing new; "
+                "it was not run again. What it gave stands further up.",
+                "Answer with what you know, do something else, or tell the fan what is missing.",
+            )
         return None
 
     async def _results(self, runner: Runner, calls: list[ToolCall]) -> CallModel:
@@ -279,8 +289,7 @@ class RunTools:
 
     def _go_on(self, runner: Runner, calls: list[ToolCall], taken: list[JsonObject]) -> CallModel:
         state = runner.state
-        for call in calls:
-            state.count_failure(call)
+        state.count(calls)
         state.history.results((call.call_id, call, call_data(call)) for call in calls)
         state.open_calls = []
         runner.emit(step_committed(state.lease.seq, "results"))

@@ -9,6 +9,7 @@ from uuid import UUID
 from agents.context.history import History, add_human, add_run, call_data_later
 from agents.context.prompt import Setting
 from agents.leases import Lease
+from agents.loop.progress import NOTHING_NEW, Progress
 from agents.models import Message, Run, Step, StepKind
 from boxoffice.billing.selectors import spent_today_ask, spent_today_read
 from boxoffice.common.batch import Batch, loaded
@@ -25,7 +26,8 @@ class RunState:
     """What the nodes work on.
 
     ``open_calls`` are the calls of the newest turn, whose results are not committed. ``failures``
-    counts, by tool and arguments, the calls of this run that failed. ``grant`` says what to offer;
+    counts, by tool and arguments, the calls of this run that failed; ``progress`` whether it gets
+    anywhere. Both are counted from what is committed. ``grant`` says what to offer;
     it was read with the newest step, and dispatch reads it anew. ``as_of`` is when the runs before
     this one were read.
     """
@@ -47,6 +49,7 @@ class RunState:
     said: list[str] = field(default_factory=list)
     told: set[UUID] = field(default_factory=set)
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    progress: Progress = field(default_factory=Progress)
     text: str = ""
     is_handed_off: bool = False
 
@@ -64,9 +67,17 @@ class RunState:
         if call.outside is not None and not self.caller.is_tainted:
             self.caller = replace(self.caller, is_tainted=True)
 
-    def count_failure(self, call: ToolCall) -> None:
-        """Remember a call that did not succeed, unless another tool has stood in."""
-        if call.state in (CallState.FAILED, CallState.DENIED) and call.result is None:
+    def count(self, calls: Sequence[ToolCall]) -> None:
+        """Remember what came of a turn's calls, in order."""
+        for call in calls:
+            self._count_failure(call)
+        self.progress.turn(calls)
+
+    def _count_failure(self, call: ToolCall) -> None:
+        """A call that did not succeed, unless another tool has stood in or it was not tried."""
+        if call.result is not None or call.reason_code == NOTHING_NEW:
+            return
+        if call.state in (CallState.FAILED, CallState.DENIED):
             self.failures[call.tool, call.args_hash] += 1
 
 
@@ -179,9 +190,8 @@ def _load_open(state: RunState, steps: Sequence[Step], calls: dict[str, ToolCall
             if not state.open_calls:
                 state.said.append(_text_of(step))
         elif step.kind == StepKind.RESULTS:
-            for call_id in state.open_calls:
-                if str(call_id) in calls:  # those of copied steps are another run's
-                    state.count_failure(calls[str(call_id)])
+            # Those of copied steps are another run's.
+            state.count([calls[str(pk)] for pk in state.open_calls if str(pk) in calls])
             state.is_handed_off = state.is_handed_off or "handoff" in step.content
             state.open_calls = []
 

@@ -244,6 +244,7 @@ def test_service_refuses_who_may_not_answer(arena: Cast) -> None:
 
 def test_every_reason_of_the_loop_has_its_words() -> None:
     source = "".join(path.read_text() for path in Path(CHECKOUT / "agents/loop").glob("*.py"))
-    named = set(re.findall(r'"(budget_\w+|same_failure|outcome_unknown|gave_up)"', source))
+    reasons = r'"(budget_\w+|same_failure|no_progress|outcome_unknown|gave_up)"'
+    named = set(re.findall(reasons, source))
     assert named
     assert named == set(desk.REASONS)
