@@ -75,7 +75,7 @@ class Range:
             with tenant_scope(caller.tenant_id):
                 call = self._run(hostile, caller, text)
                 told = [call.result, call.error, call.approval and call.approval.preview]
-                block = result_block(call.call_id, call.tool, call_data(call))
+                block = result_block(call.call_id, call, call_data(call))
             after = self.look.take()
             transaction.set_rollback(True)
         self.seen[hostile.principal, _column(hostile.tool), str(call.state)] += 1

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -16,9 +17,10 @@ from django.db import models
 
 from agents.models import Message, Speaker
 from boxoffice.common.batch import Batch
+from boxoffice.common.clock import now
 from boxoffice.tenancy.models import Membership, Tenant, TenantModel, Tier
 from boxoffice.tenancy.scope import operator_scope
-from boxoffice.ticketing.models import Event
+from boxoffice.ticketing.models import Event, Hold
 from boxoffice.ticketing.services.emails import email_queue
 from boxoffice.ticketing.services.holds import hold_create
 from boxoffice.ticketing.services.tickets import ticket_create
@@ -186,6 +188,8 @@ def _plant(cast: Cast, name: str) -> Own:
         refunded = order_place(hold_id=once.pk, user_id=user.pk, payment_key=f"{canary}-2")
         order_refund(order_id=refunded.pk, user_id=user.pk, reason=canary, refund_key=f"{canary}-3")
         hold = hold_create(event_id=event, seat_ids=cast.seats.ids(held), user_id=user.pk)
+        # A storm takes longer than a hold lasts.
+        Hold.objects.filter(pk=hold.pk).update(expires_at=now() + timedelta(days=1))
         ticket = ticket_create(subject=canary, body=canary, user_id=user.pk, key=canary)
         email = email_queue(
             to=f"{canary}@example.com", subject=canary, body=canary, user_id=user.pk, key=canary
