@@ -337,7 +337,7 @@ class UndoAdmin(MachineWritten):
             "note_max": compensation.NOTE_MAX,
             "checkbox": ACTION_CHECKBOX_NAME,
         }
-        return TemplateResponse(request, "tools/undo_settle.html", context)
+        return TemplateResponse(request, "admin/tools/settle.html", context)
 
     def _each(
         self,
