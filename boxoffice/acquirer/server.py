@@ -143,6 +143,8 @@ def _answer(entry: Entry) -> web.Response:
         "id": f"mv_{entry.key}",
         "key": entry.key,
         "amount_minor": entry.amount_minor,
+        "currency": "BRL",
+        "charge": entry.charge_key,
         "status": "refused" if entry.refusal else "done",
         "reason": entry.refusal,
     }

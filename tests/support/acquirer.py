@@ -5,14 +5,17 @@ reach by address: it survives them, and meets the troubles that a test wants.
         settings.PAYMENT_URL = acquirer.url
         acquirer.expect(Trouble.DROP_AFTER)          # the next movement's answer is lost
         acquirer.expect(Trouble.ERROR, on="lookup")  # the next lookup fails
+        acquirer.expect(Said(403), on="lookup")      # the next lookup is answered with a status
         acquirer.may_answer.clear()                  # requests wait; has_come says that one does
 """
 
 import asyncio
+import json
 import threading
 from collections import defaultdict, deque
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from aiohttp import web
 
@@ -20,6 +23,22 @@ from boxoffice.acquirer.book import Entry, MemoryBook
 from boxoffice.acquirer.server import Trouble, serving
 
 START_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer in the place of the provider's own: nothing is moved, nothing is looked for."""
+
+    status: int
+    body: Any = field(default_factory=lambda: {"error": "scripted"})
+
+    def as_error(self) -> web.HTTPException:
+        """To be raised where the provider begins to work."""
+        kind = type("Scripted", (web.HTTPException,), {"status_code": self.status})
+        scripted: web.HTTPException = kind(
+            text=json.dumps(self.body), content_type="application/json"
+        )
+        return scripted
 
 
 class Acquirer:
@@ -32,8 +51,8 @@ class Acquirer:
         self.has_come = threading.Event()
         self.may_answer = threading.Event()
         self.may_answer.set()
-        self._troubles: dict[str, deque[Trouble | None]] = defaultdict(deque)
-        self._always: dict[str, Trouble] = {}
+        self._troubles: dict[str, deque[Trouble | Said | None]] = defaultdict(deque)
+        self._always: dict[str, Trouble | Said] = {}
         self._is_up = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -53,11 +72,11 @@ class Acquirer:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(START_SECONDS)
 
-    def expect(self, *troubles: Trouble | None, on: str = "move") -> None:
+    def expect(self, *troubles: Trouble | Said | None, on: str = "move") -> None:
         """What the next requests meet, in order: movements (``move``) or ``lookup``."""
         self._troubles[on].extend(troubles)
 
-    def always(self, trouble: Trouble | None, on: str = "move") -> None:
+    def always(self, trouble: Trouble | Said | None, on: str = "move") -> None:
         """What all requests meet from now on."""
         self._always.pop(on, None)
         if trouble is not None:
@@ -94,9 +113,11 @@ class Acquirer:
         self.asked.append(kind)
         self.has_come.set()
         assert self.may_answer.wait(START_SECONDS)
-        if self._troubles[kind]:
-            return self._troubles[kind].popleft()
-        return self._always.get(kind)
+        left = self._troubles[kind]
+        meets = left.popleft() if left else self._always.get(kind)
+        if isinstance(meets, Said):
+            raise meets.as_error()
+        return meets
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

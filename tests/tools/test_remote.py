@@ -22,7 +22,7 @@ from boxoffice.tenancy.principals import Principal
 from boxoffice.tenancy.scope import tenant_scope
 from boxoffice.ticketing.models import Hold, Order, Payment, Refund
 from boxoffice.ticketing.services.holds import holds_expire
-from tests.support.acquirer import Acquirer
+from tests.support.acquirer import Acquirer, Said
 from tests.support.cast import Cast
 from tests.tools.buying import Buyer, ask, said_to, sending_in
 from tools import registry, remote, settling, tasks
@@ -148,6 +148,82 @@ def test_what_may_have_arrived_is_never_taken_for_a_failure(buyer: Buyer) -> Non
     buyer.acquirer.expect(Trouble.DROP, Trouble.BUSY, Trouble.BUSY, Trouble.BUSY)
     call = buyer.finish(report)
     assert (call.state, business(call)) == ("unknown", OPEN["place_order"])
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("status", [403, 408])
+def test_a_lookup_that_is_turned_away_leaves_it_unknown(
+    buyer: Buyer, tool: str, status: int
+) -> None:
+    """The money has moved, the answer is lost, and then we are not let in to ask."""
+    report = buyer.begun(tool)
+    buyer.acquirer.expect(Trouble.DROP_AFTER)
+    buyer.acquirer.always(Said(status), on="lookup")
+    call = buyer.finish(report)
+    assert (call.state, business(call)) == ("unknown", OPEN[tool])
+    assert str(status) in call.remote_effect.found["why"]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_movement_that_took_too_long_is_looked_up(buyer: Buyer, tool: str) -> None:
+    report = buyer.begun(tool)
+    buyer.acquirer.asked.clear()
+    buyer.acquirer.expect(Said(408))
+    call = buyer.finish(report)
+    assert buyer.acquirer.asked == ["move", "lookup", "move"]
+    assert (call.state, business(call)) == ("succeeded", DONE[tool])
+
+
+# Less money, dollars, another key or charge: nothing of it pays this order.
+WRONG: list[tuple[str, str, dict[str, Any], str]] = [
+    ("place_order", "move", {"amount_minor": 1}, "amount_minor"),
+    ("place_order", "lookup", {"amount_minor": 1}, "amount_minor"),
+    ("place_order", "lookup", {"amount_minor": True}, "said 200"),
+    ("place_order", "move", {"amount_minor": None}, "said 200"),
+    ("place_order", "lookup", {"currency": "USD"}, "currency"),
+    ("place_order", "lookup", {"key": "another"}, "key"),
+    ("place_order", "move", {"charge": "another"}, "charge"),
+    ("refund_order", "lookup", {"charge": "another"}, "charge"),
+    ("refund_order", "move", {"amount_minor": 1}, "amount_minor"),
+]
+
+
+@pytest.mark.parametrize(("tool", "heard_by", "wrong", "why"), WRONG)
+def test_a_receipt_for_something_else_is_for_a_person(
+    buyer: Buyer, tool: str, heard_by: str, wrong: dict[str, Any], why: str
+) -> None:
+    report = buyer.begun(tool)
+    request = sending_in(report).request
+    receipt = {
+        "id": "mv_1",
+        "key": report.call.idempotency_key,
+        "amount_minor": request["amount_minor"],
+        "currency": "BRL",
+        "charge": request.get("charge", ""),
+        "status": "done",
+    }
+    if heard_by == "move":
+        buyer.acquirer.expect(Said(200, receipt | wrong))
+    else:
+        buyer.acquirer.expect(Trouble.DROP_AFTER)
+    buyer.acquirer.always(Said(200, receipt | wrong), on="lookup")
+    call = buyer.finish(report)
+    assert (call.state, business(call)) == ("unknown", OPEN[tool])
+    assert why in call.remote_effect.found["why"]
+    seen = settling.call_look_up(call_id=call.pk, by=buyer.house.principal("ada"))
+    assert (seen.state, business(call)) == ("unknown", OPEN[tool])
+    buyer.acquirer.always(Said(200, receipt), on="lookup")
+    seen = settling.call_look_up(call_id=call.pk, by=buyer.house.principal("ada"))
+    assert (seen.state, business(call)) == ("succeeded", DONE[tool])
+
+
+def test_a_key_that_moved_another_amount_is_for_a_person(buyer: Buyer) -> None:
+    """The provider says so in its own words: the key was used, for something else."""
+    report = buyer.begun("place_order")
+    buyer.acquirer.enter(report.call.idempotency_key, 1)
+    call = buyer.finish(report)
+    assert (call.state, business(call)) == ("unknown", OPEN["place_order"])
+    assert "amount_minor: 1, not" in call.remote_effect.found["why"]
 
 
 @pytest.mark.parametrize("tool", TOOLS)

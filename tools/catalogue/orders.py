@@ -31,7 +31,7 @@ from boxoffice.ticketing.services.orders import (
     refund_complete,
     refund_fail,
 )
-from boxoffice.ticketing.services.payments import payment_provider
+from boxoffice.ticketing.services.payments import payment_provider, receipt_match
 from tools.catalogue.shapes import (
     SeatOut,
     Text,
@@ -198,13 +198,25 @@ def _order_begin(context: ToolContext, arguments: PlaceOrderInput) -> JsonObject
 
 
 async def _charge(key: str, request: JsonObject) -> JsonObject:
-    return await payment_provider().charge(
+    receipt = await payment_provider().charge(
         key=key, amount_minor=request["amount_minor"], description=request["description"]
     )
+    return _matched(key, request, receipt)
 
 
 async def _money_moved(key: str, request: JsonObject) -> JsonObject | None:
-    return await payment_provider().lookup(key=key)
+    receipt = await payment_provider().lookup(key=key)
+    return None if receipt is None else _matched(key, request, receipt)
+
+
+def _matched(key: str, request: JsonObject, receipt: JsonObject) -> JsonObject:
+    """Nothing is paid, or given back, by a receipt for something else."""
+    return receipt_match(
+        receipt,
+        key=key,
+        amount_minor=request["amount_minor"],
+        charge_key=request.get("charge", ""),
+    )
 
 
 def _order_off(context: ToolContext, arguments: PlaceOrderInput) -> None:
@@ -341,9 +353,10 @@ def _refund_begin(context: ToolContext, arguments: RefundOrderInput) -> JsonObje
 
 
 async def _give_back(key: str, request: JsonObject) -> JsonObject:
-    return await payment_provider().refund(
+    receipt = await payment_provider().refund(
         key=key, charge_key=request["charge"], amount_minor=request["amount_minor"]
     )
+    return _matched(key, request, receipt)
 
 
 def _refund_off(context: ToolContext, arguments: RefundOrderInput) -> None:

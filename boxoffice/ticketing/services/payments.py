@@ -21,17 +21,24 @@ from boxoffice.ticketing.exceptions import PaymentDeclined, PaymentRefused
 
 DEMO = "demo"
 CONNECT_SECONDS = 3.0
+CURRENCY = "BRL"
 # Refusals that surely mean that nothing was done, and that the same request may be made again.
 _COME_BACK = frozenset({425, 429})
+# Refusals that surely mean that nothing was done, and never will be. All other answers to a
+# movement leave it open: 408 and 409 too come while the same key is at work.
+_REFUSED = frozenset({400, 401, 403, 404, 405, 410, 413, 415, 422})
+# What a receipt may say besides, and is then held to.
+_NAMED = ("key", "currency", "charge")
 
 
 class PaymentProvider(Protocol):
     """Moves money. ``key`` names a movement for good: a repeat moves nothing.
 
-    Amounts are centavos. All return a receipt, ``{"provider_id", "amount_minor"}``. They raise
-    ``PaymentDeclined`` or ``PaymentRefused`` when the money surely was not moved and will not be,
-    ``NotSent`` when the provider surely never got the request, and ``OutcomeLost`` when nobody
-    knows. How long they may take is their caller's business.
+    Amounts are centavos. All return a receipt, ``{"provider_id", "amount_minor"}`` and what the
+    provider says of ``key``, ``currency`` and ``charge``; ``receipt_match`` holds it against what
+    was asked for. They raise ``PaymentDeclined`` or ``PaymentRefused`` when the money surely was
+    not moved and will not be, ``NotSent`` when the provider surely never got the request, and
+    ``OutcomeLost`` when nobody knows. How long they may take is their caller's business.
     """
 
     name: str
@@ -59,13 +66,15 @@ class HttpProvider:
 
     async def charge(self, *, key: str, amount_minor: int, description: str) -> JsonObject:
         """Take the money."""
-        body = {"amount_minor": amount_minor, "currency": "BRL", "description": description}
+        body = {"amount_minor": amount_minor, "currency": CURRENCY, "description": description}
         return await self._move("/v1/charges", key, body)
 
     async def refund(self, *, key: str, charge_key: str, amount_minor: int) -> JsonObject:
         """Give the money of a charge back."""
         return await self._move(
-            "/v1/refunds", key, {"amount_minor": amount_minor, "charge": charge_key}
+            "/v1/refunds",
+            key,
+            {"amount_minor": amount_minor, "currency": CURRENCY, "charge": charge_key},
         )
 
     async def lookup(self, *, key: str) -> JsonObject | None:
@@ -73,14 +82,13 @@ class HttpProvider:
         status, data = await self._ask("GET", f"/v1/movements/{quote(key, safe='')}")
         if status == 404:
             return None
+        if status not in (200, 402):  # that we may not ask says nothing of the money
+            raise OutcomeLost(f"the provider said {status}")
         return _receipt(status, data)
 
     async def _move(self, path: str, key: str, body: JsonObject) -> JsonObject:
         status, data = await self._ask("POST", path, body=body, headers={KEY: key})
-        receipt = _receipt(status, data)
-        if receipt["amount_minor"] != body["amount_minor"]:
-            raise OutcomeLost("the provider moved another amount")
-        return receipt
+        return _receipt(status, data)
 
     async def _ask(
         self,
@@ -126,12 +134,35 @@ def _receipt(status: int, data: Any) -> JsonObject:
         if data.get("reason", "declined") == "declined":
             raise PaymentDeclined(_("The payment was declined."))
         raise PaymentRefused(_("The payment provider refused this: %s.") % data.get("reason"))
-    if 400 <= status < 500:
+    if status in _REFUSED:
         raise PaymentRefused(_("The payment provider refused this: %s.") % data.get("error"))
     amount, movement = data.get("amount_minor"), data.get("id")
-    if status != 200 or data.get("status") != "done" or not isinstance(amount, int):
+    if status != 200 or data.get("status") != "done" or not _is_whole(amount):
         raise OutcomeLost(f"the provider said {status}")
-    return {"provider_id": str(movement)[:200], "amount_minor": amount}
+    said = {name: data[name] for name in _NAMED if isinstance(data.get(name), str) and data[name]}
+    return {"provider_id": str(movement)[:200], "amount_minor": amount, **said}
+
+
+def _is_whole(amount: Any) -> bool:
+    return isinstance(amount, int) and not isinstance(amount, bool)
+
+
+def receipt_match(
+    receipt: JsonObject, *, key: str, amount_minor: int, charge_key: str = ""
+) -> JsonObject:
+    """The receipt, if it is for what was asked for: a charge, or the refund of ``charge_key``.
+
+    Raises ``OutcomeLost`` when it is for something else: money may have moved, and a person has to
+    look at how much. What a provider does not say is not missed, but for the amount.
+    """
+    said = {"key": key, "currency": CURRENCY, "charge": charge_key} | receipt
+    wanted = {"amount_minor": amount_minor, "key": key, "currency": CURRENCY, "charge": charge_key}
+    for name, value in wanted.items():
+        if said.get(name) != value:
+            raise OutcomeLost(
+                f"the receipt is for another {name}: {said.get(name)!s:.80}, not {value}"
+            )
+    return receipt
 
 
 def payment_provider() -> PaymentProvider:
