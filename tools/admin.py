@@ -6,7 +6,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib import admin, messages
-from django.contrib.admin import ActionLocation
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
 from django.db import models
@@ -110,9 +109,6 @@ class StoredOutputAdmin(MachineWritten):
         return output.call.tool
 
 
-BOTH = [ActionLocation.CHANGE_LIST, ActionLocation.CHANGE_FORM]
-
-
 @admin.register(RemoteEffect)
 class RemoteEffectAdmin(MachineWritten):
     """What other parties were asked for; what nobody knows the outcome of is settled here."""
@@ -198,21 +194,21 @@ class RemoteEffectAdmin(MachineWritten):
         found = effect.found or {}
         return " · ".join(str(found[name]) for name in ("found", "why") if found.get(name))
 
-    @admin.action(description=_("It happened"), location=BOTH)
+    @admin.action(description=_("It happened"))
     def happened(
         self, request: HttpRequest, queryset: models.QuerySet[RemoteEffect]
     ) -> HttpResponseBase | None:
         """Somebody has found out that it was done."""
         return self._settle(request, queryset, happened=True)
 
-    @admin.action(description=_("It did not happen"), location=BOTH)
+    @admin.action(description=_("It did not happen"))
     def did_not_happen(
         self, request: HttpRequest, queryset: models.QuerySet[RemoteEffect]
     ) -> HttpResponseBase | None:
         """Somebody has found out that it was not done."""
         return self._settle(request, queryset, happened=False)
 
-    @admin.action(description=_("Look it up again"), location=BOTH)
+    @admin.action(description=_("Look it up again"))
     def look_up(self, request: HttpRequest, queryset: models.QuerySet[RemoteEffect]) -> None:
         """Ask the other side once more."""
 
@@ -254,9 +250,10 @@ class RemoteEffectAdmin(MachineWritten):
         act: Callable[[UUID, Principal], ToolCall],
     ) -> None:
         """Do it for each of the chosen, and say what came of each."""
-        for call_id, tenant_id in queryset.values_list("call_id", "tenant_id"):
+        for call_id, tenant_id in list(queryset.values_list("call_id", "tenant_id")):
             by = principal_of_member(tenant_id=tenant_id, user_id=request.user.pk or 0)
             if by is None:
+                messages.error(request, f"{call_id}: {_('You are no member of this box office.')}")
                 continue
             try:
                 with tenant_scope(tenant_id):

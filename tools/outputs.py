@@ -109,10 +109,11 @@ def _bytes(text: str, first: int, last: int) -> tuple[str, int]:
     raw = text.encode()
     start = first - 1
     end = min(last, start + MOST_READ_BYTES)
-    while start < end and raw[start] & 0xC0 == 0x80:
-        start += 1
+    # The end first: a range within one character is empty, and ends where the character does.
     while end < len(raw) and raw[end] & 0xC0 == 0x80:
         end += 1
+    while start < end and raw[start] & 0xC0 == 0x80:
+        start += 1
     return raw[start:end].decode(), end
 
 

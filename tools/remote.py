@@ -22,7 +22,7 @@ from boxoffice.audit import services as audit
 from boxoffice.common import crash
 from boxoffice.common.clock import now
 from boxoffice.common.exceptions import BoxOfficeError, NotSent
-from boxoffice.common.types import JsonObject
+from boxoffice.common.types import JsonObject, storable
 from tools import failures, guard, registry, signals
 from tools.circuits import Circuit, key_of, knock
 from tools.effects import caller_of, context_of, effective_arguments
@@ -193,6 +193,7 @@ def conclude(
     A call that is over stays as it is. In the tenant's scope; ``caller`` is whom the call is for.
     """
     started = time.monotonic()
+    finding = replace(finding, data=storable(finding.data))  # others write what they like
     with transaction.atomic():
         call = _locked(call_id)
         effect = RemoteEffect.objects.select_for_update().get(call=call)

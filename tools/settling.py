@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from asgiref.sync import async_to_sync
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
@@ -68,16 +68,18 @@ def call_settle(*, call_id: UUID, happened: bool, note: str, by: Principal | Non
 def call_look_up(*, call_id: UUID, by: Principal | None) -> ToolCall:
     """Ask the other side once more what became of a call; it may stay unknown.
 
-    In the tenant's scope, and in no transaction. Raises as ``call_settle`` does, and ``Conflict``
-    when the tool has no lookup.
+    In the tenant's scope, and in no transaction (``RuntimeError``): no connection is kept while the
+    other side is waited for. Raises as ``call_settle`` does, and ``Conflict`` when the tool has no
+    lookup.
     """
-    with transaction.atomic():
+    with transaction.atomic(durable=True):
         effect = _open(call_id, by)
     sending = sending_of(effect.call, effect.request, is_first=False)
     if sending.remote is None or sending.remote.lookup is None:
         raise Conflict(
             _("The other side offers no lookup; ask them, and write down what they say.")
         )
+    connection.close()
     finding = async_to_sync(ask)(sending)
     return conclude(call_id=call_id, finding=finding, actor=_key(by), note=_("looked up again"))
 

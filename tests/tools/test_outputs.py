@@ -16,7 +16,7 @@ from tests.support.scripted_model import Reply, ScriptedModel, last_tool_results
 from tests.support.worker import Worker, handed_out, model, worker
 from tools import dispatch, effects, outputs, registry
 from tools.models import StoredOutput, ToolCall
-from tools.outputs import MOST_BYTES, _fit, _size
+from tools.outputs import MOST_BYTES, _bytes, _fit, _size
 from tools.permissions import Caller
 from tools.spec import Risk, ToolContext, ToolInput, ToolOutput, ToolSpec
 
@@ -104,7 +104,8 @@ def test_a_long_list_is_cut_after_an_element_and_kept_whole(arena: Cast, long: N
         whole = StoredOutput.objects.get(call=call)
         assert json.loads(whole.text) == HOLDER["report"].model_dump(mode="json")
         shown = effects.outcome_data(call)
-        assert _size(shown) <= MOST_BYTES
+        size = len(json.dumps(shown, ensure_ascii=False).encode())
+        assert 40_000 < size <= 50_000  # 25,000 tokens of at least two bytes
         assert shown["total"] == 5000
         assert shown["rows"] == rows(5000)[: len(shown["rows"])]
         (place,) = shown["cut"]["places"]
@@ -242,11 +243,44 @@ JSON = st.recursive(
 )
 
 
+def is_part(kept: Any, value: Any) -> bool:
+    """Whether it is the beginning of a text or a list, or some members of an object."""
+    if isinstance(kept, str):
+        return isinstance(value, str) and value.startswith(kept)
+    if isinstance(kept, list):
+        return len(kept) <= len(value) and all(map(is_part, kept, value))
+    if isinstance(kept, dict):
+        return all(key in value and is_part(kept[key], value[key]) for key in kept)
+    return bool(kept == value)
+
+
 @given(value=st.dictionaries(st.text(max_size=20), JSON, max_size=20), room=st.integers(50, 3000))
 def test_whatever_is_cut_fits_and_is_a_part_of_it(value: dict[str, Any], room: int) -> None:
     places: list[dict[str, Any]] = []
     kept = _fit(value, room, "", places)
     assert _size(kept) <= room
     assert (kept == value) == (not places)
-    assert set(kept) <= set(value)
-    assert outputs.MOST_BYTES // outputs.BYTES_PER_TOKEN == 25_000
+    assert is_part(kept, value)
+
+
+@pytest.mark.parametrize("most", [3, 4, 5, 8])
+@given(text=st.text(st.sampled_from("aé€😀\n"), min_size=1, max_size=7))
+def test_any_range_of_bytes_gives_the_whole_characters_that_begin_in_it(
+    text: str, most: int
+) -> None:
+    begins = [len(text[:index].encode()) for index in range(len(text))]
+    total = len(text.encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outputs, "MOST_READ_BYTES", most)
+        for first in range(1, total + 1):
+            for last in range(first, total + 1):
+                shown, end = _bytes(text, first, last)
+                reach = min(last, first - 1 + most)
+                assert shown == "".join(
+                    letter
+                    for letter, begin in zip(text, begins, strict=True)
+                    if first - 1 <= begin < reach
+                )
+                assert reach <= end <= total
+                # Whoever reads on from there misses nothing.
+                assert end == total or end in begins

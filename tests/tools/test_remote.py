@@ -217,6 +217,26 @@ def test_a_receipt_for_something_else_is_for_a_person(
     assert (seen.state, business(call)) == ("succeeded", DONE[tool])
 
 
+def test_a_receipt_is_stored_whatever_is_written_in_it(buyer: Buyer) -> None:
+    report = buyer.begun("place_order")
+    amount = sending_in(report).request["amount_minor"]
+    receipt = {"id": "mv\0\ud800", "amount_minor": amount, "status": "done"}
+    buyer.acquirer.expect(Said(200, receipt))
+    call = buyer.finish(report)
+    assert (call.state, business(call)) == ("succeeded", DONE["place_order"])
+    payment = Payment.objects.get(reference=call.idempotency_key)
+    assert payment.provider_id == call.remote_effect.found["provider_id"] == "mv\ufffd?"
+
+
+def test_a_refusal_is_stored_whatever_is_written_in_it(buyer: Buyer) -> None:
+    report = buyer.begun("place_order")
+    buyer.acquirer.expect(Said(402, {"reason": "\0\ud800" + "x" * 10_000}))
+    call = buyer.finish(report)
+    assert (call.state, business(call)) == ("failed", OFF["place_order"])
+    assert "\ufffd?xxx" in call.error["message"]
+    assert len(call.error["message"]) < 400
+
+
 def test_a_key_that_moved_another_amount_is_for_a_person(buyer: Buyer) -> None:
     """The provider says so in its own words: the key was used, for something else."""
     report = buyer.begun("place_order")

@@ -1,13 +1,16 @@
 """Unknown outcomes in the console and at the command line."""
 
 import json
+import threading
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.management import CommandError, call_command
+from django.db import connection, connections, transaction
 from django.test import Client
+from guardian.shortcuts import assign_perm
 
 from boxoffice.acquirer.server import Trouble
 from boxoffice.audit.models import AuditRecord
@@ -16,6 +19,7 @@ from boxoffice.ticketing.models import Order
 from tests.support.acquirer import Acquirer
 from tests.support.cast import Cast
 from tests.tools.buying import SEATS, Buyer
+from tools import settling
 from tools.models import RemoteEffect, ToolCall
 
 LIST = "/admin/tools/remoteeffect/"
@@ -92,6 +96,64 @@ def test_the_console_asks_for_a_note_and_settles_once(
 def test_the_console_looks_it_up_again(arena: Cast, lost: ToolCall) -> None:
     act(console("ada"), "look_up", lost.remote_effect)
     assert state(arena, lost) == ("succeeded", "paid")
+
+
+def test_nothing_of_the_database_is_held_while_the_other_side_is_waited_for(
+    arena: Cast, lost: ToolCall, acquirer: Acquirer
+) -> None:
+    client, held = console("ada"), []
+
+    def look_up() -> None:
+        held.append(connections["default"])
+        try:
+            act(client, "look_up", lost.remote_effect)
+        finally:
+            connection.close()
+
+    acquirer.has_come.clear()
+    acquirer.may_answer.clear()
+    thread = threading.Thread(target=look_up)
+    thread.start()
+    assert acquirer.has_come.wait(20)
+    try:
+        assert held[0].connection is None
+    finally:
+        acquirer.may_answer.set()
+        thread.join(60)
+    assert state(arena, lost) == ("succeeded", "paid")
+
+
+def test_a_look_up_refuses_to_be_part_of_a_transaction(arena: Cast, lost: ToolCall) -> None:
+    ada = arena.principal("ada")
+    with arena.scope(), transaction.atomic(), pytest.raises(RuntimeError):
+        settling.call_look_up(call_id=lost.pk, by=ada)
+
+
+def test_the_page_of_one_effect_offers_nothing_that_would_run_in_its_transaction(
+    arena: Cast, lost: ToolCall
+) -> None:
+    page = f"{LIST}{lost.remote_effect.pk}/change/"
+    chosen = {
+        "CHANGE_FORM-action": "look_up",
+        ACTION_CHECKBOX_NAME: str(lost.remote_effect.pk),
+    }
+    assert console("ada").post(page, chosen).status_code == 403
+    assert state(arena, lost) == ("unknown", "pending")
+
+
+def test_who_is_no_member_is_told_so(arena: Cast, lost: ToolCall) -> None:
+    """They hold the tenant's right, and were put out of the house."""
+    bia = User.objects.create_user("bia")
+    assign_perm("tenancy.configure", bia, arena.tenant)
+    for action, more in (("look_up", {}), ("happened", {"note": "no extrato"})):
+        reply = console("bia").post(
+            LIST,
+            {"action": action, ACTION_CHECKBOX_NAME: str(lost.remote_effect.pk), **more},
+            follow=True,
+        )
+        said = [str(message) for message in reply.context["messages"]]
+        assert said == [f"{lost.pk}: Você não é membro desta bilheteria."]
+        assert state(arena, lost) == ("unknown", "pending")
 
 
 def test_nobody_settles_for_another_house(arena: Cast, teatro: Cast, lost: ToolCall) -> None:

@@ -133,14 +133,18 @@ def _receipt(status: int, data: Any) -> JsonObject:
     if status == 402:
         if data.get("reason", "declined") == "declined":
             raise PaymentDeclined(_("The payment was declined."))
-        raise PaymentRefused(_("The payment provider refused this: %s.") % data.get("reason"))
+        raise _refused(data.get("reason"))
     if status in _REFUSED:
-        raise PaymentRefused(_("The payment provider refused this: %s.") % data.get("error"))
+        raise _refused(data.get("error"))
     amount, movement = data.get("amount_minor"), data.get("id")
     if status != 200 or data.get("status") != "done" or not _is_whole(amount):
         raise OutcomeLost(f"the provider said {status}")
     said = {name: data[name] for name in _NAMED if isinstance(data.get(name), str) and data[name]}
     return {"provider_id": str(movement)[:200], "amount_minor": amount, **said}
+
+
+def _refused(why: Any) -> PaymentRefused:
+    return PaymentRefused(_("The payment provider refused this: %s.") % str(why)[:200])
 
 
 def _is_whole(amount: Any) -> bool:
