@@ -3,6 +3,7 @@
 import smtplib
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.core import mail
@@ -199,6 +200,47 @@ def test_a_sender_that_is_gone_leaves_an_email_unknown_until_it_is_sent_again(
     assert email_deliver_due() == 1
     assert len(mail.outbox) == 1
     assert row.get().status == "sent"
+
+
+@pytest.mark.parametrize("end", [refuse, hangs_up, _take], ids=["refused", "lost", "sent"])
+def test_a_sender_that_comes_late_leaves_the_next_attempt_alone(
+    house: House, monkeypatch: pytest.MonkeyPatch, end: Any
+) -> None:
+    """It was given up for lost, a person had it sent again, and that is under way."""
+    email = queue()
+    row = OutboundEmail.objects.filter(pk=email.pk)
+
+    def slow(backend: EmailBackend, messages: Sequence[EmailMessage]) -> int:
+        row.update(sending_since=clock.now() - timedelta(minutes=10))
+        assert emails_lose() == 1
+        assert email_settle(email_id=email.pk, went_out=False, actor="user:1")
+        moved = transition(
+            row, EMAIL, "sending", attempts=2, sending_since=clock.now(), last_error="second"
+        )
+        assert moved == 1
+        sent: int = end(backend, messages)
+        return sent
+
+    monkeypatch.setattr(EmailBackend, "send_messages", slow)
+    assert email_deliver_due() == 0
+    email.refresh_from_db()
+    assert (email.status, email.attempts, email.last_error) == ("sending", 2, "second")
+
+
+def test_a_slow_sender_knows_better_than_the_clock(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    email = queue()
+
+    def slow(backend: EmailBackend, messages: Sequence[EmailMessage]) -> int:
+        OutboundEmail.objects.update(sending_since=clock.now() - timedelta(minutes=10))
+        assert emails_lose() == 1
+        return _take(backend, messages)
+
+    monkeypatch.setattr(EmailBackend, "send_messages", slow)
+    assert email_deliver_due() == 1
+    email.refresh_from_db()
+    assert email.status == "sent"
 
 
 def test_a_server_that_cannot_be_reached_is_tried_again(

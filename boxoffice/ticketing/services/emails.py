@@ -16,7 +16,7 @@ from celery import current_app
 from django.conf import settings
 from django.core.mail import EmailMessage, mailers
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from boxoffice.audit import services as audit
 from boxoffice.common import clock, crash
@@ -77,18 +77,9 @@ def email_deliver(*, email_id: UUID) -> bool:
 
     No transaction is open while the mail server is spoken to.
     """
-    row = OutboundEmail.objects.filter(pk=email_id)
-    taken = transition(
-        row.filter(next_attempt_at__lte=clock.now()),
-        EMAIL,
-        EmailStatus.SENDING,
-        only_from=EmailStatus.QUEUED,
-        sending_since=clock.now(),
-        attempts=F("attempts") + 1,
-    )
-    if not taken:
+    email = _take(email_id)
+    if email is None:
         return False
-    email = row.get()
     crash.point("email_begun")
     try:
         _send(_message(email))
@@ -97,19 +88,39 @@ def email_deliver(*, email_id: UUID) -> bool:
         return False
     except Exception as error:
         logger.exception("e-mail %s: nobody knows whether it went out", email.pk)
-        _lost([email.pk], _words(error))
+        _lost(_attempt(email), _words(error))
         return False
     crash.point("email_sent")
     # From unknown too: a sender that was slow knows better than the clock.
-    moved = transition(row, EMAIL, EmailStatus.SENT, sent_at=clock.now(), last_error="")
+    moved = transition(_attempt(email), EMAIL, EmailStatus.SENT, sent_at=clock.now(), last_error="")
     return moved == 1
+
+
+def _take(email_id: UUID) -> OutboundEmail | None:
+    with transaction.atomic():
+        row = OutboundEmail.objects.filter(pk=email_id)
+        taken = transition(
+            row.filter(next_attempt_at__lte=clock.now()),
+            EMAIL,
+            EmailStatus.SENDING,
+            only_from=EmailStatus.QUEUED,
+            sending_since=clock.now(),
+            attempts=F("attempts") + 1,
+        )
+        return row.get() if taken else None
+
+
+def _attempt(email: OutboundEmail) -> QuerySet[OutboundEmail]:
+    """The e-mail, as long as nobody has begun to send it anew: who comes late changes nothing."""
+    rows: QuerySet[OutboundEmail] = OutboundEmail.objects.filter(pk=email.pk)
+    return rows.filter(attempts=email.attempts)
 
 
 def emails_lose() -> int:
     """E-mails of the open scope whose sender is gone: nobody knows whether they went out."""
     late = clock.now() - timedelta(seconds=_SENDING_SECONDS)
     rows = OutboundEmail.objects.filter(status=EmailStatus.SENDING, sending_since__lte=late)
-    return _lost(list(rows.values_list("pk", flat=True)), "the sender was interrupted")
+    return _lost(rows, "the sender was interrupted")
 
 
 def email_settle(*, email_id: UUID, went_out: bool, actor: str) -> bool:
@@ -178,13 +189,8 @@ def _send(message: EmailMessage) -> None:
         raise _Refused(RuntimeError("the mail server took nothing"))
 
 
-def _lost(email_ids: list[UUID], why: str) -> int:
-    return transition(
-        OutboundEmail.objects.filter(pk__in=email_ids),
-        EMAIL,
-        EmailStatus.UNKNOWN,
-        last_error=why[:300],
-    )
+def _lost(rows: QuerySet[OutboundEmail], why: str) -> int:
+    return transition(rows, EMAIL, EmailStatus.UNKNOWN, last_error=why[:300])
 
 
 def _note_failure(email: OutboundEmail, error: Exception) -> None:
@@ -192,7 +198,7 @@ def _note_failure(email: OutboundEmail, error: Exception) -> None:
     is_last = email.attempts >= MOST_ATTEMPTS
     pause = timedelta(seconds=_FIRST_PAUSE_SECONDS * 2 ** (email.attempts - 1))
     transition(
-        OutboundEmail.objects.filter(pk=email.pk),
+        _attempt(email),
         EMAIL,
         EmailStatus.FAILED if is_last else EmailStatus.QUEUED,
         only_from=EmailStatus.SENDING,
