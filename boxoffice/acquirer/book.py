@@ -87,11 +87,17 @@ class TableBook:
         refusal = wanted.refusal
         if wanted.charge_key and not refusal and not _is_charge(wanted.charge_key):
             refusal = NO_SUCH_CHARGE
-        made = _insert(replace(wanted, refusal=refusal)) or _entry(
-            Movement.objects.filter(key=wanted.key).first()
-        )
-        # Neither made nor there: the charge was refunded under another key.
-        return made or _insert(replace(wanted, refusal=REFUNDED_BEFORE)) or wanted
+        made = _once(replace(wanted, refusal=refusal))
+        if made is None:  # neither made nor there: the charge was refunded under another key
+            made = _once(replace(wanted, refusal=REFUNDED_BEFORE))
+        if made is None:
+            raise RuntimeError(f"{wanted.key} was neither entered nor found")
+        return made
+
+
+def _once(entry: Entry) -> Entry | None:
+    """The entry, or what somebody else entered for the same key meanwhile."""
+    return _insert(entry) or _entry(Movement.objects.filter(key=entry.key).first())
 
 
 def _is_charge(key: str) -> bool:
