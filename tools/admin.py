@@ -24,6 +24,7 @@ from boxoffice.tenancy.scope import tenant_scope
 from tools import compensation, registry, settling
 from tools.circuits import circuits_seen
 from tools.models import CallState, RemoteEffect, StoredOutput, ToolCall, Undo, UndoState
+from tools.notes import NOTE_MOST
 
 
 class ToolFilter(admin.SimpleListFilter):
@@ -259,7 +260,7 @@ class RemoteEffectAdmin(MachineWritten):
                 with tenant_scope(tenant_id):
                     call = act(call_id, by)
             except BoxOfficeError as error:
-                messages.error(request, f"{call_id}: {error.message}")
+                messages.error(request, f"{call_id}: {error.message} {error.hint}".rstrip())
                 continue
             level = messages.WARNING if call.state == CallState.UNKNOWN else messages.SUCCESS
             messages.add_message(request, level, f"{call_id}: {call.get_state_display()}")
@@ -331,7 +332,7 @@ class UndoAdmin(MachineWritten):
             "opts": self.opts,
             "rows": rows,
             "note": note,
-            "note_max": compensation.NOTE_MAX,
+            "note_max": NOTE_MOST,
             "checkbox": ACTION_CHECKBOX_NAME,
         }
         return TemplateResponse(request, "admin/tools/settle.html", context)

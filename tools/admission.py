@@ -13,7 +13,7 @@ from django.conf import settings
 from boxoffice.common import limits
 from boxoffice.common.limits import Bucket, Entry
 from boxoffice.common.types import JsonObject
-from boxoffice.common.valkey import Question, ValkeyAway, ask, ask_now
+from boxoffice.common.valkey import Question, ValkeyAway, ask
 from tools import registry
 from tools.circuits import PROBE_GRACE_SECONDS, Circuit, key_of
 from tools.models import CallState, ToolCall
@@ -50,17 +50,12 @@ class Admission:
         for circuit, what in self.news(report):
             await circuit.tell(what)
 
-    def settle_now(self, report: CallReport) -> None:
-        """The same, from a thread."""
-        for circuit, what in self.news(report):
-            circuit.tell_now(what)
-
 
 FREE = Admission()
 
 
 async def admit(*, call: ToolCall, grant: Grant) -> Admission:
-    """Ask for one try of a call, in an event loop."""
+    """Ask for one try of a call."""
     asked = _Asked.of(call, grant)
     if asked is None:
         return FREE
@@ -69,17 +64,6 @@ async def admit(*, call: ToolCall, grant: Grant) -> Admission:
     except ValkeyAway:
         return asked.unanswered()
     return asked.read(answers)
-
-
-def admit_now(*, call: ToolCall, grant: Grant) -> Admission:
-    """The same, from a thread."""
-    asked = _Asked.of(call, grant)
-    if asked is None:
-        return FREE
-    try:
-        return asked.read([ask_now(question) for question in asked.questions])
-    except ValkeyAway:
-        return asked.unanswered()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,16 +49,6 @@ class Circuit:
         except ValkeyAway:
             return
 
-    def tell_now(self, what: str) -> None:
-        """The same, from a thread."""
-        question = self.question(what)
-        if question is None:
-            return
-        try:
-            self._heard(ask_now(question))
-        except ValkeyAway:
-            return
-
     def _heard(self, has_opened: int) -> None:
         if has_opened:
             logger.warning("circuit %s is open", self.key)

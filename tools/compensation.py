@@ -20,9 +20,10 @@ from django.utils.translation import gettext as _
 from boxoffice.audit.services import record
 from boxoffice.common import crash
 from boxoffice.common.clock import now
-from boxoffice.common.exceptions import BoxOfficeError, Conflict, InvalidInput
+from boxoffice.common.exceptions import BoxOfficeError, Conflict, NotFound
 from boxoffice.common.transitions import transition
 from boxoffice.common.types import JsonObject
+from boxoffice.tenancy.principals import Principal
 from boxoffice.tenancy.scope import current_tenant_id, operator_scope, tenant_scope
 from tools import dispatch, registry, signals
 from tools.admission import FREE
@@ -37,15 +38,17 @@ from tools.models import (
     UndoReason,
     UndoState,
 )
+from tools.notes import note_checked
 from tools.permissions import Caller
 
 logger = logging.getLogger(__name__)
 
 MAX_TRIES = 5
 BACKOFF_SECONDS = 1.0
+# How often it is seen whether there is something to undo, while that is not known yet.
+NOT_YET_SECONDS = 10.0
 MAX_BACKOFF_SECONDS = 60.0
 RUNS_AT_ONCE = 200
-NOTE_MAX = 2000
 ACTOR = "system:undo"
 # Of these it is not known yet whether there is an effect.
 OPEN = (CallState.RUNNING, CallState.UNKNOWN)
@@ -132,6 +135,24 @@ def undo_due() -> int:
     return ended
 
 
+def undos_stuck() -> QuerySet[Undo]:
+    """What the machine gave up and a person has to see to; in the open scope."""
+    rows: QuerySet[Undo] = Undo.objects.filter(state=UndoState.STUCK).select_related("call__user")
+    return rows
+
+
+def undo_get(*, undo_id: UUID, by: Principal) -> Undo:
+    """An effect that is to be, or was, taken back, for who may settle it.
+
+    Raises ``NotFound``, to others too.
+    """
+    rows = Undo.objects.select_related("call__user")
+    undo: Undo | None = rows.filter(pk=undo_id, tenant_id=by.tenant_id).first()
+    if undo is None or not by.may("configure"):
+        raise NotFound(_("There is no such effect to undo."))
+    return undo
+
+
 def undo_retry(*, undo_id: UUID, actor: str) -> None:
     """Let the machine try again what it gave up. Raises ``Conflict`` unless it has."""
     with transaction.atomic():
@@ -145,12 +166,7 @@ def undo_settle(*, undo_id: UUID, note: str, actor: str) -> None:
 
     Raises ``InvalidInput`` without a note, ``Conflict`` unless it had been given up.
     """
-    note = note.replace("\0", "").strip()
-    if not 3 <= len(note) <= NOTE_MAX:
-        raise InvalidInput(
-            _("note: between 3 and %(most)d characters.") % {"most": NOTE_MAX},
-            hint=_("Say what was done about it."),
-        )
+    note = note_checked(note, hint=_("Say what was done about it."))
     with transaction.atomic():
         undo = _unstick(undo_id, UndoState.SETTLED, note=note, finished_at=now())
         record(
@@ -212,7 +228,10 @@ def _undo_locked(undo_id: UUID) -> bool:
     if spec is None or spec.inverse is None or spec.stands is None or call.result is None:
         raise CannotUndo(f"{call.tool} has no inverse any more.")
     caller = _caller(call)
-    if not spec.stands(context_of(call, caller), call.result):
+    stands = spec.stands(context_of(call, caller), call.result)
+    if stands is None:
+        return _not_yet(undo_id)
+    if not stands:
         return _end(undo, UndoState.NOTHING)
     tool, arguments = spec.inverse(call.result)
     opposite = registry.find(tool)
@@ -283,6 +302,13 @@ def _end(undo: Undo, state: UndoState, inverse: ToolCall | None = None) -> bool:
     )
     _tell(undo)
     return True
+
+
+def _not_yet(undo_id: UUID) -> bool:
+    """Come again later: no try has been made, so none is counted and nothing is given up."""
+    later = now() + timedelta(seconds=NOT_YET_SECONDS)
+    Undo.objects.filter(pk=undo_id).update(next_attempt_at=later)
+    return False
 
 
 def _failed(undo_id: UUID, error: JsonObject, inverse: ToolCall | None = None) -> bool:

@@ -22,7 +22,7 @@ from boxoffice.common.exceptions import BoxOfficeError
 from boxoffice.common.transitions import transition
 from boxoffice.common.types import JsonObject
 from tools import failures, gates, guard, registry
-from tools.admission import FREE, Admission, admit_now
+from tools.admission import FREE, Admission
 from tools.effects import context_of, stand_in_draft
 from tools.guard import Verdict
 from tools.models import CALL_MACHINE, CallState, Effect, RemoteEffect, ToolCall
@@ -49,19 +49,15 @@ LEFT_ALONE_SECONDS = 30
 type Fence = Callable[[], bool | None]
 
 
-def call_run(
-    *, call_id: UUID, caller: Caller, fence: Fence, admission: Admission | None = None
-) -> CallReport:
+def call_run(*, call_id: UUID, caller: Caller, fence: Fence, admission: Admission) -> CallReport:
     """Guard one call and run it if it may run; idempotent for a call that is over.
 
     ``fence`` is called inside the transaction and raises when the run has been taken over; the call
     is judged as one of a run that has read text from outside if it, or the caller, says so. A call
     that needs a human is not gated here: ``calls_gate`` does that, in the transaction in which its
-    run begins to wait. ``admission`` is what Valkey said of the call's rate and circuit, for a
-    caller that asks it and tells it the end by itself; else both happen here.
+    run begins to wait. ``admission`` is what Valkey said of the call's rate and circuit; the caller
+    tells it the end, and dispatches the call again when the report says so.
     """
-    if admission is None:
-        return _run_by_itself(call_id, caller, fence)
     started = time.monotonic()
     with transaction.atomic():
         if fence():
@@ -71,18 +67,6 @@ def call_run(
         crash.point("call_open")
     crash.point("call_committed")
     return report
-
-
-def _run_by_itself(call_id: UUID, caller: Caller, fence: Fence) -> CallReport:
-    """With the admission and the tries of a call that no worker's loop runs."""
-    while True:
-        call = ToolCall.objects.get(pk=call_id)
-        admission = admit_now(call=call, grant=grant_of(caller))
-        report = call_run(call_id=call_id, caller=caller, fence=fence, admission=admission)
-        admission.settle_now(report)
-        if report.outcome is not Outcome.RETRY:
-            return report
-        time.sleep(report.pause)
 
 
 def read_run(*, call_id: UUID, caller: Caller, admission: Admission) -> tuple[CallReport, Grant]:
@@ -226,7 +210,7 @@ def _execute(
             setattr(call, name, value)
     context = context_of(call, caller)
     if spec.remote is not None:
-        return _begin(call, spec, spec.remote, arguments, caller, started)
+        return _begin(call, spec, spec.remote, arguments, caller, admission, started)
     result, error = attempt(spec, lambda: result_of(spec, context, arguments))
     if error is None:
         report = over(call, CallState.SUCCEEDED, started, result=with_decision(call, result or {}))
@@ -306,6 +290,7 @@ def _begin(
     remote: Remote,
     arguments: ToolInput,
     caller: Caller,
+    admission: Admission,
     started: float,
 ) -> CallReport:
     """Write down what another party will be asked for; it is asked after the commit."""
@@ -319,16 +304,17 @@ def _begin(
         attempts=call.attempts,
         **call.judged,
     )
-    RemoteEffect.objects.create(
+    effect = RemoteEffect.objects.create(
         tenant_id=call.tenant_id,
         call=call,
         provider=remote.provider()[:100],
         request=request,
+        circuit="" if admission.circuit is None else admission.circuit.key,
         sent_at=now(),
         due_at=left_alone_until(spec),
     )
     return CallReport(
-        call=call, outcome=Outcome.REMOTE, sending=sending_of(call, request, is_first=True)
+        call=call, outcome=Outcome.REMOTE, sending=sending_of(call, effect, is_first=True)
     )
 
 
@@ -340,7 +326,7 @@ def _go_on(call: ToolCall) -> CallReport:
     rows.update(due_at=left_alone_until(spec))
     call.attempts += 1
     ToolCall.objects.filter(pk=call.pk).update(attempts=call.attempts)
-    sending = sending_of(call, effect.request, is_first=False)
+    sending = sending_of(call, effect, is_first=False)
     return CallReport(call=call, outcome=Outcome.REMOTE, sending=sending)
 
 

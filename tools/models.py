@@ -169,13 +169,15 @@ class RemoteEffect(TenantModel):
     """What another party was asked for on behalf of a call; the call's state says how it stands.
 
     Written before the party is asked, so that whoever goes on after a crash knows what to look up.
-    ``request`` holds no secrets. ``found`` is what was heard last, and how. ``due_at`` is when the
+    ``request`` holds no secrets. ``circuit`` is the one that has let it in, for whoever goes on.
+    ``found`` is what was heard last, and how. ``due_at`` is when the
     sweep takes the call on if nobody else has finished it; ``None`` once there is nothing to do.
     """
 
     call = models.OneToOneField(ToolCall, on_delete=models.CASCADE, related_name="remote_effect")
     provider = models.CharField(_("asked"), max_length=100)
     request = models.JSONField(_("request"))
+    circuit = models.CharField(max_length=300, blank=True, default="", db_default="")
     sent_at = models.DateTimeField(_("sent at"))
     rounds = models.PositiveSmallIntegerField(_("times asked"), default=0)
     found = models.JSONField(_("last heard"), null=True)

@@ -18,12 +18,15 @@ from boxoffice.common.exceptions import BoxOfficeError, NotSent, OutcomeLost
 from boxoffice.common.transitions import transition_add
 from boxoffice.common.types import JsonObject
 from tools import failures, registry
-from tools.models import CALL_MACHINE, CallState, ToolCall
+from tools.models import CALL_MACHINE, CallState, RemoteEffect, ToolCall
 from tools.outputs import bounded
 from tools.outside import ALL, outside_fields, outside_mark_add
 from tools.spec import Remote, ToolContext, ToolInput, ToolSpec
 
 logger = logging.getLogger(__name__)
+
+# What the column holds: somebody may find out a month later.
+MOST_LATENCY_MS = 2**31 - 1
 
 _SETTLED = {
     CallState.SUCCEEDED: "executed",
@@ -47,7 +50,8 @@ class Sending:
     """What another party is to be asked. ``is_first``: nobody has asked for this before.
 
     ``spec`` is ``None`` when the tool no longer exists. ``may_send`` is false for a call that a
-    person looks at already: then it is only looked up.
+    person looks at already: then it is only looked up. ``circuit`` is the name of the circuit that
+    the first sending was let in by, empty for the tool's own.
     """
 
     call_id: UUID
@@ -57,6 +61,7 @@ class Sending:
     spec: ToolSpec | None
     is_first: bool
     may_send: bool = True
+    circuit: str = ""
 
     @property
     def tool(self) -> str:
@@ -91,13 +96,14 @@ class CallReport:
     stand_in_heard: str = "void"
 
 
-def sending_of(call: ToolCall, request: JsonObject, *, is_first: bool) -> Sending:
+def sending_of(call: ToolCall, effect: RemoteEffect, *, is_first: bool) -> Sending:
     """What another party is asked, or has been asked, on behalf of a call."""
     return Sending(
         call_id=call.pk,
         tenant_id=call.tenant_id,
         key=call.idempotency_key,
-        request=request,
+        request=effect.request,
+        circuit=effect.circuit,
         spec=registry.find(call.tool),
         is_first=is_first,
         may_send=call.state == CallState.RUNNING,
@@ -201,7 +207,7 @@ def with_decision(call: ToolCall, result: JsonObject) -> JsonObject:
 
 def finish(call: ToolCall, state: CallState, started: float, **changes: Any) -> CallReport:
     """Move a call to its end, with the time that it took."""
-    latency = int((time.monotonic() - started) * 1000)
+    latency = min(max(0, int((time.monotonic() - started) * 1000)), MOST_LATENCY_MS)
     move(call, state, latency_ms=latency, finished_at=now(), **changes)
     return CallReport(call=call, outcome=Outcome.DONE)
 

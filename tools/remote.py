@@ -84,7 +84,7 @@ async def ask(sending: Sending, circuit: Circuit | None = None) -> Finding:
     """
     may_be_there = not sending.is_first
     looks_up = may_be_there
-    key = key_of(sending.tenant_id, sending.tool) if circuit is None else circuit.key
+    key = sending.circuit or key_of(sending.tenant_id, sending.tool)
     finding = Finding(found=Found.NOT_SENT, data={"why": "its circuit is open"})
     tries: Counter[bool] = Counter()  # lookups, and others
     while True:
@@ -192,13 +192,12 @@ def conclude(
 
     A call that is over stays as it is. In the tenant's scope; ``caller`` is whom the call is for.
     """
-    started = time.monotonic()
     finding = replace(finding, data=storable(finding.data))  # others write what they like
     with transaction.atomic():
         call = _locked(call_id)
         effect = RemoteEffect.objects.select_for_update().get(call=call)
         if call.state in (CallState.RUNNING, CallState.UNKNOWN):
-            _write(call, effect, finding, caller or caller_of(call), started, actor, note)
+            _write(call, effect, finding, caller or caller_of(call), actor, note)
             transaction.on_commit(partial(_announce, call), robust=True)
         elif finding.is_known:
             _contradicts(call, effect, finding)
@@ -219,7 +218,6 @@ def _write(
     effect: RemoteEffect,
     finding: Finding,
     caller: Caller,
-    started: float,
     actor: str,
     note: str,
 ) -> None:
@@ -227,6 +225,8 @@ def _write(
     spec = registry.find(call.tool)
     state, changes, finding = _outcome(call, spec, finding, caller)
     if state != was:
+        # As long as whoever wanted it has waited, whichever process asked, and died.
+        started = time.monotonic() - (now() - effect.sent_at).total_seconds()
         over(call, state, started, **changes)
     is_settled = state != CallState.UNKNOWN
     effect.found = {"found": finding.found.value, **finding.data}
@@ -332,9 +332,17 @@ def take(*, call_id: UUID) -> Sending | None:
         effect.save(update_fields=["due_at"])
         if effect.due_at is None:
             return None
-        return sending_of(effect.call, effect.request, is_first=False)
+        return sending_of(effect.call, effect, is_first=False)
 
 
 async def ask_all(sendings: Sequence[Sending]) -> list[Finding]:
-    """``ask`` for several at once."""
-    return list(await asyncio.gather(*(ask(each) for each in sendings)))
+    """``ask`` for several at once; one that fails with a mistake of ours is lost, not all."""
+    return list(await asyncio.gather(*(_asked(each) for each in sendings)))
+
+
+async def _asked(sending: Sending) -> Finding:
+    try:
+        return await ask(sending)
+    except Exception as error:
+        logger.exception("call %s cannot be asked for", sending.call_id)
+        return _lost(_words(error))

@@ -7,15 +7,15 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from boxoffice.common.exceptions import Conflict, Forbidden, InvalidInput, NotFound
+from boxoffice.common.exceptions import Conflict, Forbidden, NotFound
 from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.principals import Principal
 from tools.models import CallState, RemoteEffect, ToolCall
+from tools.notes import note_checked
 from tools.outcomes import sending_of
 from tools.remote import Finding, Found, ask, conclude
 
 OPERATOR = "system:operator"
-NOTE_LEAST, NOTE_MOST = 3, 2000
 DID_NOT_HAPPEN: JsonObject = {
     "code": "did_not_happen",
     "message": "A person of the box office has found that this was not done.",
@@ -48,12 +48,7 @@ def call_settle(*, call_id: UUID, happened: bool, note: str, by: Principal | Non
     ``InvalidInput`` for a note of fewer than three characters, and ``AlreadySettled`` when
     somebody else was first.
     """
-    note = note.strip().replace("\0", "")
-    if not NOTE_LEAST <= len(note) <= NOTE_MOST:
-        raise InvalidInput(
-            _("note: between %(least)d and %(most)d characters, say how you know.")
-            % {"least": NOTE_LEAST, "most": NOTE_MOST}
-        )
+    note = note_checked(note, hint=_("Say how you know."))
     found = Finding(found=Found.DONE, data={})
     if not happened:
         found = Finding(found=Found.REFUSED, data=DID_NOT_HAPPEN)
@@ -68,20 +63,44 @@ def call_settle(*, call_id: UUID, happened: bool, note: str, by: Principal | Non
 def call_look_up(*, call_id: UUID, by: Principal | None) -> ToolCall:
     """Ask the other side once more what became of a call; it may stay unknown.
 
+    ``call_ask`` and then ``call_heard``, which raise.
+    """
+    return call_heard(call_id=call_id, finding=call_ask(call_id=call_id, by=by), by=by)
+
+
+def call_ask(*, call_id: UUID, by: Principal | None) -> Finding:
+    """What the other side says now of a call whose outcome is unknown; nothing is written down.
+
     In the tenant's scope, and in no transaction (``RuntimeError``): no connection is kept while the
     other side is waited for. Raises as ``call_settle`` does, and ``Conflict`` when the tool has no
     lookup.
     """
     with transaction.atomic(durable=True):
         effect = _open(call_id, by)
-    sending = sending_of(effect.call, effect.request, is_first=False)
+    sending = sending_of(effect.call, effect, is_first=False)
     if sending.remote is None or sending.remote.lookup is None:
         raise Conflict(
             _("The other side offers no lookup; ask them, and write down what they say.")
         )
     connection.close()
-    finding = async_to_sync(ask)(sending)
+    return async_to_sync(ask)(sending)
+
+
+def call_heard(*, call_id: UUID, finding: Finding, by: Principal | None) -> ToolCall:
+    """Write down what ``call_ask`` has found; a call that is settled by now stays as it is."""
     return conclude(call_id=call_id, finding=finding, actor=_key(by), note=_("looked up again"))
+
+
+def effect_get(*, call_id: UUID, by: Principal) -> RemoteEffect:
+    """A call that another party had a part in, known or not, for who may settle it.
+
+    Raises ``NotFound``, to others too.
+    """
+    rows = RemoteEffect.objects.select_related("call__user", "call__approval")
+    effect: RemoteEffect | None = rows.filter(call_id=call_id, tenant_id=by.tenant_id).first()
+    if effect is None or not by.may("configure"):
+        raise NotFound(_("There is no such call."))
+    return effect
 
 
 def _open(call_id: UUID, by: Principal | None) -> RemoteEffect:

@@ -65,7 +65,7 @@ class ToolContext:
 type Runner = Callable[[ToolContext, Any], ToolOutput]
 type Previewer = Callable[[ToolContext, Any], JsonObject]
 type Inverse = Callable[[JsonObject], tuple[str, JsonObject]]
-type Standing = Callable[[ToolContext, JsonObject], bool]
+type Standing = Callable[[ToolContext, JsonObject], bool | None]
 type Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
 type Lookup = Callable[[str, JsonObject], Awaitable[JsonObject | None]]
 
@@ -114,7 +114,7 @@ class ToolSpec:
     what would change: ``{"summary", "before", "after", "warnings", "undo"}``. ``inverse`` maps a
     stored result to the call that undoes it, by a tool without a remote part, and
     ``stands(context, result)`` reads whether there is still something to undo: what has ended by
-    itself, was undone already, or was used up for good no longer stands.
+    itself, was undone already, or was used up for good no longer stands; ``None`` is not known yet.
     ``on_gated(context, arguments, until)`` runs when a request for a human is made that ends at
     ``until``; what it reserves must not run out before the decision. ``on_refused`` gives it back.
     The preview must not show what ``on_gated`` moves (an expiry time): the approval binds to it.

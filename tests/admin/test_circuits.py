@@ -1,5 +1,6 @@
 """Which tools are given a rest: seen by those who hold the tenant."""
 
+import asyncio
 from typing import Any
 
 from boxoffice.common import valkey
@@ -16,8 +17,8 @@ def test_an_open_circuit_is_seen_by_those_who_hold_the_tenant(
     settings.VALKEY_PATIENCE_SECONDS = 10.0
     valkey.forget_absence()
     for _ in range(5):
-        Circuit(key=key_of(arena.tenant.pk, "search_seats")).tell_now("failure")
-    Circuit(key=key_of(teatro.tenant.pk, "hold_seats")).tell_now("failure")
+        asyncio.run(Circuit(key=key_of(arena.tenant.pk, "search_seats")).tell("failure"))
+    asyncio.run(Circuit(key=key_of(teatro.tenant.pk, "hold_seats")).tell("failure"))
     ada, tina, root = (page(console(who), PATH).content.decode() for who in ("ada", "tina", "root"))
     for text, is_arena, is_teatro in ((ada, True, False), (tina, False, True), (root, True, True)):
         assert ("search_seats" in text) == is_arena

@@ -15,6 +15,7 @@ from boxoffice.ticketing.models import Hold, Order
 from boxoffice.ticketing.services.holds import hold_create
 from tests.support.acquirer import Acquirer
 from tests.support.cast import Cast
+from tests.support.dispatching import call_run
 from tests.ticketing.buying import order_place
 from tools import dispatch, effects, remote
 from tools.models import ToolCall
@@ -22,10 +23,6 @@ from tools.outcomes import CallReport, Outcome, Sending
 from tools.permissions import Caller
 
 SEATS = [f"{s}-{row}{n}" for s in "PB" for row in "ABC" for n in range(1, 9)]
-
-
-def nobody_else() -> None:
-    """The run's lease is ours."""
 
 
 @dataclass
@@ -97,7 +94,7 @@ class Buyer:
 
     def again(self, call_id: UUID) -> CallReport:
         """What a worker does that comes to the call."""
-        return dispatch.call_run(call_id=call_id, caller=self.caller, fence=nobody_else)
+        return call_run(call_id=call_id, caller=self.caller)
 
     def finish(self, report: CallReport) -> ToolCall:
         """Ask, and write down what came of it."""

@@ -7,7 +7,8 @@ from approvals.models import PolicyVersion
 from approvals.policies import versions
 from boxoffice.tenancy.models import Tenant, User
 from tests.support.cast import Cast
-from tools import dispatch, effects
+from tests.support.dispatching import call_run
+from tools import effects
 from tools.models import ToolCall
 from tools.outcomes import CallReport
 from tools.permissions import Caller
@@ -52,4 +53,4 @@ def propose(caller: Caller, tool: str, arguments: Any) -> ToolCall:
 def put(caller: Caller, tool: str, arguments: Any) -> CallReport:
     """Propose a call and dispatch it."""
     call = propose(caller, tool, arguments)
-    return dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: None)
+    return call_run(call_id=call.pk, caller=caller)

@@ -15,9 +15,11 @@ from boxoffice.common.exceptions import Conflict, InvalidInput
 from boxoffice.tenancy.models import Tier
 from boxoffice.ticketing.models import Hold
 from boxoffice.ticketing.services.holds import hold_release
+from boxoffice.ticketing.services.orders import order_begin, order_cancel, order_pay
 from tests.support.cast import Cast, arena, teatro
+from tests.support.dispatching import call_run
 from tests.ticketing.buying import order_place
-from tools import compensation, dispatch, effects, registry
+from tools import compensation, effects, registry
 from tools.compensation import MAX_TRIES
 from tools.models import ToolCall, Undo, UndoReason, UndoState
 from tools.permissions import Caller
@@ -112,7 +114,7 @@ def proposed(house: Cast, run_id: UUID, tool: str, arguments: dict[str, Any]) ->
 def called(house: Cast, run_id: UUID, tool: str, **arguments: Any) -> ToolCall:
     """A call of ana's that was done."""
     call = proposed(house, run_id, tool, arguments)
-    dispatch.call_run(call_id=call.pk, caller=caller(house), fence=lambda: None)
+    call_run(call_id=call.pk, caller=caller(house))
     call.refresh_from_db()
     assert call.state == "succeeded", call.error
     return call
@@ -196,6 +198,36 @@ def test_what_ended_otherwise_is_nothing_to_undo(house: Cast, fate: str) -> None
     assert call.state == "succeeded"
     assert house.counts()["orders"] == (fate == "bought")
     assert ToolCall.objects.filter(tool="release_hold").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("fate", "ends"), [("paid", "nothing"), ("off", "undone"), ("off and over", "nothing")]
+)
+def test_a_hold_that_is_being_paid_is_waited_for_however_long(
+    house: Cast, fate: str, ends: str
+) -> None:
+    run_id = uuid4()
+    held(house, run_id, "B-A1", "B-A2")
+    older = called(house, run_id, "do_it", name="newer, undone before")
+    hold = Hold.objects.get()
+    order_begin(hold_id=hold.pk, user_id=hold.user_id, payment_key="k", provider="demo")
+    plan(run_id)
+    undo_all(run_id)
+    undo = Undo.objects.exclude(call=older).get()
+    assert (undo.state, undo.attempts, undo.error) == ("due", 0, None)
+    assert undo.next_attempt_at > now()
+    assert ToolCall.objects.filter(tool="release_hold").count() == 0
+    if fate == "off and over":
+        Hold.objects.update(expires_at=now() - timedelta(seconds=1))
+    if fate == "paid":
+        order_pay(payment_key="k", provider_id="mv_k")
+    else:
+        order_cancel(payment_key="k")
+    undo_all(run_id)
+    undo.refresh_from_db()
+    assert undo.state == ends
+    hold.refresh_from_db()
+    assert hold.status == {"paid": "converted", "off": "released", "off and over": "expired"}[fate]
 
 
 def test_what_cannot_be_undone_is_left_alone(house: Cast) -> None:
@@ -391,7 +423,7 @@ def called_for(house: Cast, name: str) -> ToolCall:
         conversation_id=uuid4(),
         key_prefix=str(uuid4()),
     )
-    return dispatch.call_run(call_id=call.pk, caller=who, fence=lambda: None).call
+    return call_run(call_id=call.pk, caller=who).call
 
 
 def test_a_tool_with_an_inverse_says_whether_its_effect_stands() -> None:

@@ -10,7 +10,8 @@ from django.db import connection
 from agents.leases import LeaseLost
 from boxoffice.tenancy.models import Tier
 from tests.support.cast import Cast, arena
-from tools import dispatch, effects, registry
+from tests.support.dispatching import call_run
+from tools import effects, registry
 from tools.models import ToolCall
 from tools.permissions import Caller
 from tools.spec import Risk, ToolContext, ToolInput, ToolOutput, ToolSpec
@@ -89,7 +90,7 @@ def propose(arena: Cast, tool: str, arguments: Any = None) -> tuple[Caller, Tool
 
 
 def run(caller: Caller, call_id: UUID) -> ToolCall:
-    return dispatch.call_run(call_id=call_id, caller=caller, fence=lambda: None).call
+    return call_run(call_id=call_id, caller=caller).call
 
 
 def test_a_call_that_is_over_is_not_run_again(arena: Cast, tools: None) -> None:
@@ -106,7 +107,7 @@ def test_a_lost_lease_leaves_no_effect_and_the_call_open(arena: Cast, tools: Non
         raise LeaseLost("x")
 
     with pytest.raises(LeaseLost):
-        dispatch.call_run(call_id=call.pk, caller=caller, fence=lost)
+        call_run(call_id=call.pk, caller=caller, fence=lost)
     assert RUNS == []
     assert ToolCall.objects.get(pk=call.pk).state == "proposed"
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from boxoffice.tenancy.models import Tier
 from tests.support.cast import Cast, arena, teatro
+from tests.support.dispatching import call_run
 from tests.support.scripted_model import Reply, ScriptedModel, last_tool_results, tool_names
 from tests.support.worker import Worker, handed_out, model, worker
-from tools import dispatch, effects, outputs, registry
+from tools import effects, outputs, registry
 from tools.models import StoredOutput, ToolCall
 from tools.outputs import MOST_BYTES, _bytes, _fit, _size
 from tools.permissions import Caller
@@ -80,7 +81,7 @@ def called(
         conversation_id=conversation or uuid4(),
         key_prefix=str(uuid4()),
     )
-    return dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: None).call
+    return call_run(call_id=call.pk, caller=caller).call
 
 
 def read(cast: Cast, call: ToolCall, name: str = "ana", **asked: Any) -> Any:

@@ -21,6 +21,7 @@ from boxoffice.config.devstack.environment import CHECKOUT
 from boxoffice.tenancy.models import Tier
 from boxoffice.ticketing.services.holds import hold_create
 from tests.support.cast import Cast
+from tests.support.dispatching import call_run
 from tests.ticketing.buying import order_place
 from tests.tools.proposing import caller_of, propose, put, put_in_force
 from tools import dispatch, guard
@@ -59,7 +60,7 @@ def an_order(cast: Cast, *seats: str) -> str:
 def gated(caller: Any, tool: str, arguments: Any) -> ToolCall:
     """A call that waits for its human."""
     call = propose(caller, tool, arguments)
-    report = dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: None)
+    report = call_run(call_id=call.pk, caller=caller)
     assert report.outcome is Outcome.NEEDS_HUMAN, report.call.error
     with transaction.atomic():
         (waiting,) = dispatch.calls_gate(call_ids=[call.pk], caller=caller, reason="")
@@ -163,7 +164,7 @@ def test_without_a_preview_to_judge_by_the_model_is_told_why(arena: Cast, scope:
     for who in ("ana", "fabio"):
         caller = caller_of(arena, who)
         call = propose(caller, "place_order", {"hold_id": str(uuid4())})
-        report = dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: None)
+        report = call_run(call_id=call.pk, caller=caller)
         if report.outcome is Outcome.NEEDS_HUMAN:  # nobody is asked about what cannot be shown
             with transaction.atomic():
                 assert dispatch.calls_gate(call_ids=[call.pk], caller=caller, reason="") == []
@@ -319,7 +320,7 @@ def test_rules_are_read_once_and_cost_no_query_after_that(arena: Cast, scope: No
     def queries() -> int:
         call = propose(caller, "search_events", {})
         with CaptureQueriesContext(connection) as captured:
-            dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: None)
+            call_run(call_id=call.pk, caller=caller)
         return len(captured)
 
     first, second = queries(), queries()
@@ -346,7 +347,7 @@ def approved(cast: Cast, call: ToolCall, *names: str) -> None:
 
 def again(cast: Cast, call_id: UUID) -> ToolCall:
     caller = caller_of(cast)
-    return dispatch.call_run(call_id=call_id, caller=caller, fence=lambda: None).call
+    return call_run(call_id=call_id, caller=caller).call
 
 
 @pytest.mark.parametrize(

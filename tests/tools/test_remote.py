@@ -4,19 +4,22 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agents import recovery
 from agents.models import Conversation
+from approvals.models import REQUEST_STATES, ApprovalRequest
 from boxoffice.acquirer.server import Trouble
 from boxoffice.audit.models import AuditRecord
 from boxoffice.common import clock
 from boxoffice.common.exceptions import Forbidden, InvalidInput, NotFound
+from boxoffice.common.transitions import transition
 from boxoffice.tenancy.models import User
 from boxoffice.tenancy.principals import Principal
 from boxoffice.tenancy.scope import tenant_scope
@@ -324,8 +327,9 @@ def test_who_may_settle(teo: Principal, buyer: Buyer) -> None:
             settle(house.principal(name))
     with pytest.raises(NotFound):
         settle(teo)
-    with pytest.raises(InvalidInput):
-        settle(house.principal("ada"), note=" . ")
+    for note in (" . ", "\0   \0", "x" * 2001):
+        with pytest.raises(InvalidInput):
+            settle(house.principal("ada"), note=note)
     ToolCall.objects.filter(pk=call.pk).update(user=User.objects.get(username="ada"))
     with pytest.raises(Forbidden):
         settle(house.principal("ada"))
@@ -455,6 +459,59 @@ def test_the_sweep_finishes_what_a_run_that_is_over_has_begun(buyer: Buyer, has_
     assert "Noite de Jazz" in said
     unscoped(sweep)
     assert said_to(run.conversation) == [said]
+
+
+def test_one_that_cannot_be_written_down_keeps_none_of_the_others(buyer: Buyer) -> None:
+    bad, good = buyer.begun("place_order"), buyer.begun("place_order")
+    assert bad.call.approval is not None
+    rows = ApprovalRequest.objects.filter(pk=bad.call.approval.pk)
+    transition(rows, REQUEST_STATES, "executed")  # as if it had been used: it cannot be used again
+    RemoteEffect.objects.filter(call=bad.call).update(due_at=clock.now() - timedelta(minutes=1))
+    RemoteEffect.objects.filter(call=good.call).update(due_at=clock.now())
+    unscoped(tasks.resolve_effects)
+    states = {call.pk: call.state for call in ToolCall.objects.filter(tool="place_order")}
+    assert states == {bad.call.pk: "running", good.call.pk: "succeeded"}
+    assert RemoteEffect.objects.get(call=bad.call).due_at > clock.now()  # and once more later
+
+
+def test_the_sweep_holds_no_connection_while_it_waits(buyer: Buyer) -> None:
+    report = buyer.begun("place_order")
+    RemoteEffect.objects.update(due_at=clock.now())
+    held = []
+
+    def work() -> None:
+        held.append(connections["default"])
+        tasks.resolve_effects()
+
+    buyer.acquirer.has_come.clear()
+    buyer.acquirer.may_answer.clear()
+    thread = threading.Thread(target=unscoped, args=[work])
+    thread.start()
+    try:
+        assert buyer.acquirer.has_come.wait(20)
+        assert held[0].connection is None
+    finally:
+        buyer.acquirer.may_answer.set()
+        thread.join(60)
+    assert ToolCall.objects.get(pk=report.call.pk).state == "succeeded"
+
+
+def test_a_call_has_taken_as_long_as_since_it_was_sent(buyer: Buyer) -> None:
+    """Whoever writes it down may have begun a moment ago."""
+    report = buyer.begun("place_order")
+    RemoteEffect.objects.update(sent_at=clock.now() - timedelta(minutes=5))
+    call = buyer.finish(buyer.again(report.call.pk))
+    assert 300_000 <= call.latency_ms < 600_000
+
+
+def test_a_call_may_be_settled_after_any_time(buyer: Buyer) -> None:
+    call = lose(buyer)
+    RemoteEffect.objects.update(sent_at=clock.now() - timedelta(days=60))
+    settling.call_settle(
+        call_id=call.pk, happened=True, note="no extrato", by=buyer.house.principal("ada")
+    )
+    call.refresh_from_db()
+    assert (call.state, call.latency_ms) == ("succeeded", 2**31 - 1)
 
 
 def test_a_lost_signal_is_made_good_by_the_sweep(

@@ -20,9 +20,10 @@ from boxoffice.common.exceptions import NotFound, NotSent, retry_after
 from boxoffice.config.devstack import start_valkey
 from boxoffice.tenancy.models import Tier
 from tests.support.cast import Cast, arena, teatro
+from tests.support.dispatching import call_run
 from tests.support.scripted_model import Reply, ScriptedModel, last_tool_results
 from tests.support.worker import Worker, handed_out, model, worker
-from tools import circuits, dispatch, effects, failures, registry
+from tools import circuits, effects, failures, registry
 from tools.models import ToolCall
 from tools.permissions import Caller
 from tools.registry import BadTool
@@ -136,7 +137,7 @@ def propose(caller: Caller, tool: str, arguments: Any = None) -> ToolCall:
 
 
 def run(caller: Caller, call: ToolCall) -> ToolCall:
-    return dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: None).call
+    return call_run(call_id=call.pk, caller=caller).call
 
 
 def over(arena: Cast, tool: str) -> None:
@@ -337,7 +338,7 @@ def test_a_call_is_charged_once_however_often_it_is_begun(arena: Cast, party: Pa
 
     for _ in range(9):
         with pytest.raises(RuntimeError):
-            dispatch.call_run(call_id=call.pk, caller=caller, fence=dies)
+            call_run(call_id=call.pk, caller=caller, fence=dies)
     assert run(caller, call).state == "succeeded"
     assert [run(caller, propose(caller, "rare")).state for _ in range(3)] == [
         "succeeded",

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from boxoffice.common import clock
 from boxoffice.common.types import JsonObject, brl, minor
-from boxoffice.ticketing.exceptions import HoldNotActive, HoldNotFound, SalesClosed
+from boxoffice.ticketing.exceptions import HoldNotFound, SalesClosed
 from boxoffice.ticketing.models.sales import HoldStatus
 from boxoffice.ticketing.selectors.events import event_get
 from boxoffice.ticketing.selectors.sales import hold_of
@@ -166,13 +166,13 @@ def _release(result: JsonObject) -> tuple[str, JsonObject]:
     return "release_hold", {"hold_id": result["hold_id"]}
 
 
-def _is_held(context: ToolContext, result: JsonObject) -> bool:
+def _is_held(context: ToolContext, result: JsonObject) -> bool | None:
     try:
         hold = hold_of(hold_id=UUID(result["hold_id"]), user_id=fan_id(context))
     except HoldNotFound:
         return False
     if hold.status == HoldStatus.PAYING:
-        raise HoldNotActive(hold.status)  # it is not known yet whether the seats are bought
+        return None  # it is being paid: the seats are bought, or they are free again
     return hold.status == HoldStatus.ACTIVE
 
 
