@@ -14,6 +14,7 @@ urlpatterns = [
     path("approvals/", include("approvals.urls")),
     path("api/v1/", include("agents.api.urls")),
     path("api/v1/", include("approvals.api_urls")),
+    path("api/v1/", include("tools.api_urls")),
     path("api/v1/", include("boxoffice.ticketing.api_urls")),
     re_path(r"^api(?:/.*)?$", errors.api_unknown),
 ]

@@ -206,17 +206,13 @@ def idempotent(request: Request, act: Callable[[], Response]) -> Response:
     The record commits in the same transaction as the effect. Raises ``Conflict`` when the key
     came with another body before.
     """
-    key = request.headers.get("Idempotency-Key")
-    if key is None:
-        return act()
-    if not _KEY.fullmatch(key):
-        raise InvalidInput("Idempotency-Key: 1 to 255 printable ASCII characters.")
-    principal = principal_of(request)
-    text = json.dumps([request.method, request.path, request.data], sort_keys=True, default=str)
-    fingerprint = hashlib.sha256(text.encode()).hexdigest()
-    known = _stored(principal, key, fingerprint)
+    known = repeated(request)
     if known is not None:
         return known
+    key = _key_of(request)
+    if key is None:
+        return act()
+    principal, fingerprint = principal_of(request), _fingerprint(request)
     try:
         with transaction.atomic():
             response = act()
@@ -233,6 +229,28 @@ def idempotent(request: Request, act: Callable[[], Response]) -> Response:
         if known is None:
             raise
         return known
+
+
+def repeated(request: Request) -> Response | None:
+    """The first answer to a POST that comes again with its ``Idempotency-Key``, if it does.
+
+    For a door that has to wait for somebody before it can call ``idempotent``, which holds a
+    transaction. Raises as that does.
+    """
+    key = _key_of(request)
+    return None if key is None else _stored(principal_of(request), key, _fingerprint(request))
+
+
+def _key_of(request: Request) -> str | None:
+    key: str | None = request.headers.get("Idempotency-Key")
+    if key is not None and not _KEY.fullmatch(key):
+        raise InvalidInput("Idempotency-Key: 1 to 255 printable ASCII characters.")
+    return key
+
+
+def _fingerprint(request: Request) -> str:
+    text = json.dumps([request.method, request.path, request.data], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _stored(principal: Principal, key: str, fingerprint: str) -> Response | None:

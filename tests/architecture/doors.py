@@ -17,6 +17,8 @@ CONVERSATION = f"{V1}conversations/<uuid:conversation_id>/"
 RUN = f"{V1}runs/<uuid:run_id>/"
 APPROVAL = f"{V1}approvals/<uuid:request_id>/"
 EVENT = f"{V1}events/<str:event_id>/"
+UNKNOWN = f"{V1}unknown-calls/<uuid:call_id>/"
+UNDO = f"{V1}undos/<uuid:undo_id>/"
 
 type Key = tuple[str, str, str]
 type Row = tuple[int, int, int, int, int]
@@ -65,6 +67,15 @@ DOORS: dict[Key, Row] = {
     ("GET", f"{EVENT}seats/", ""): (OK, OK, OK, NONE, OK),
     ("GET", f"{V1}holds/", ""): (OK, OK, OK, NONE, SIGN_IN),
     ("GET", f"{V1}orders/", ""): (OK, OK, OK, NONE, SIGN_IN),
+    # Theirs who hold the tenant, none of whom has a column here.
+    ("GET", f"{V1}unknown-calls/", ""): (NO, NO, NO, NONE, SIGN_IN),
+    ("GET", UNKNOWN, ""): (NONE, NONE, NONE, NONE, SIGN_IN),
+    ("POST", f"{UNKNOWN}look-up/", ""): (NONE, NONE, NONE, NONE, SIGN_IN),
+    ("POST", f"{UNKNOWN}settle/", ""): (NONE, NONE, NONE, NONE, SIGN_IN),
+    ("GET", f"{V1}undos/", ""): (NO, NO, NO, NONE, SIGN_IN),
+    ("GET", UNDO, ""): (NONE, NONE, NONE, NONE, SIGN_IN),
+    ("POST", f"{UNDO}retry/", ""): (NONE, NONE, NONE, NONE, SIGN_IN),
+    ("POST", f"{UNDO}settle/", ""): (NONE, NONE, NONE, NONE, SIGN_IN),
     ("GET", "^api(?:/.*)?$", ""): (NONE, NONE, NONE, NONE, NONE),
     ("POST", "^api(?:/.*)?$", ""): (NONE, NONE, NONE, NONE, NONE),
 }
@@ -74,6 +85,8 @@ BODIES = {
     f"{RUN}fork/": {"from_step": 1},
     f"{CONVERSATION}messages/": {"text": "oi"},
     f"{APPROVAL}deny/": {"reason": "não"},
+    f"{UNKNOWN}settle/": {"outcome": "done", "note": "no extrato"},
+    f"{UNDO}settle/": {"note": "feito à mão"},
 }
 FORMS = {
     "new/": {"text": "oi"},

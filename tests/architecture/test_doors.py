@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -14,11 +14,14 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from agents.models import Replay
 from approvals.services import request_create
+from boxoffice.common.clock import now
+from boxoffice.common.transitions import transition
 from boxoffice.config import tenant_urls
 from boxoffice.config.asgi import agent_sockets, application, approval_sockets
 from boxoffice.config.celery import app as celery
 from tests.architecture.doors import BODIES, DOORS, FORMS, SOCKETS, TASKS, Key
 from tests.support.cast import Cast, make_cast
+from tools.models import CALL_MACHINE, UNDO_MACHINE, RemoteEffect, ToolCall, Undo
 
 COLUMNS = ("ana", "fabio", "rita", "teo", None)
 API_METHODS = ("get", "post", "put", "patch", "delete")
@@ -68,6 +71,7 @@ def objects(arena: Cast) -> dict[str, dict[str, UUID]]:
     with arena.scope():
         replay = Replay.objects.create(run=run, from_step=1, asked_by=arena.user("ada"))
     ids["replay_id"] = replay.pk
+    ids["call_id"], ids["undo_id"] = waiting_for_a_person(arena)
     made = {"": ids, "confirmation": dict(ids)}
     for name, gate in (("", "reviewer"), ("confirmation", "fan")):
         with arena.scope(), transaction.atomic():
@@ -84,6 +88,33 @@ def objects(arena: Cast) -> dict[str, dict[str, UUID]]:
                 rule="tool",
             ).pk
     return made
+
+
+def waiting_for_a_person(arena: Cast) -> tuple[UUID, UUID]:
+    """A call of ana's whose outcome is unknown, and an effect that could not be taken back."""
+    with arena.scope():
+        calls = [
+            ToolCall.objects.create(
+                call_id="c",
+                origin="run",
+                user=arena.user("ana"),
+                tool=tool,
+                arguments={},
+                args_hash="0" * 64,
+                idempotency_key=str(uuid4()),
+            )
+            for tool in ("place_order", "hold_seats")
+        ]
+        for state in ("running", "unknown"):
+            transition(ToolCall.objects.filter(pk=calls[0].pk), CALL_MACHINE, state)
+        RemoteEffect.objects.create(
+            call=calls[0], provider="demo", request={}, sent_at=now(), unknown_at=now()
+        )
+        undo = Undo.objects.create(
+            call=calls[1], run_ref=uuid4(), reason="failed", next_attempt_at=now()
+        )
+        transition(Undo.objects.all(), UNDO_MACHINE, "stuck")
+    return calls[0].pk, undo.pk
 
 
 def knock(client: Client, key: Key, ids: dict[str, UUID]) -> int:

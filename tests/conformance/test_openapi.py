@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 import schemathesis
@@ -67,6 +67,8 @@ def known_ids(arena: Cast) -> dict[str, UUID]:
         replay = Replay.objects.create(run=run, from_step=1, asked_by=arena.user("ada"))
     return {
         "replay_id": replay.pk,
+        "call_id": uuid4(),
+        "undo_id": uuid4(),
         "conversation_id": run.conversation_id,
         "run_id": run.pk,
         "request_id": request.pk,

@@ -115,12 +115,13 @@ def live(cast: Cast, worker: Worker, model: ScriptedModel, fan: str, reviewer: s
     with cast.scope():
         versions.draft_create(source="rules: []")
         call = ToolCall.objects.filter(tool="hold_seats", state="succeeded").earliest("id")
-        Undo.objects.create(
+        undo = Undo.objects.create(
             call=call, run_ref=call.run_ref, reason=UndoReason.CANCELLED, next_attempt_at=now()
         )
         replay = Replay.objects.create(
             run_id=call.run_ref, from_step=2, asked_by=cast.user(reviewer)
         )
+        bought = ToolCall.objects.filter(tool="place_order", state="succeeded").earliest("id")
         long = ToolCall.objects.order_by("id")[0]
         StoredOutput.objects.create(call=long, text="{}", total_bytes=2, total_lines=1)
     chain.seal_all()
@@ -138,6 +139,8 @@ def live(cast: Cast, worker: Worker, model: ScriptedModel, fan: str, reviewer: s
         "request_id": story.waits(review).pk,
         "event_id": cast.seats.event.pk,
         "order_id": UUID(second),
+        "call_id": bought.pk,
+        "undo_id": undo.pk,
         "hold_id": UUID(hold("P-B3", "P-B4")),
         "seat_id": cast.seats.ids("P-C1")[0],
     }

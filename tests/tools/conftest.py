@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from boxoffice.acquirer.server import Trouble
 from tests.support.acquirer import Acquirer
 from tests.support.cast import Cast, arena, teatro
 from tests.tools.buying import SEATS, Buyer
 from tools import failures
+from tools.models import ToolCall
 
 __all__ = ["arena", "teatro"]
 
@@ -38,3 +40,16 @@ def buyer(arena: Cast, acquirer: Acquirer) -> Iterator[Buyer]:
     """ana; the scope of her tenant is open."""
     with arena.scope():
         yield Buyer(house=arena, seats=iter(SEATS), acquirer=acquirer)
+
+
+@pytest.fixture
+def lost(arena: Cast, acquirer: Acquirer) -> ToolCall:
+    """ana's purchase, of which nobody knows; no scope is open."""
+    with arena.scope():
+        acquirer.expect(Trouble.DROP_AFTER)
+        acquirer.always(Trouble.ERROR, on="lookup")
+        buyer = Buyer(house=arena, seats=iter(SEATS), acquirer=acquirer)
+        call = buyer.finish(buyer.begun("place_order"))
+    acquirer.always(None, on="lookup")
+    assert call.state == "unknown"
+    return call

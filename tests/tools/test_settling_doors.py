@@ -18,24 +18,10 @@ from boxoffice.tenancy.models import User
 from boxoffice.ticketing.models import Order
 from tests.support.acquirer import Acquirer
 from tests.support.cast import Cast
-from tests.tools.buying import SEATS, Buyer
 from tools import settling
 from tools.models import RemoteEffect, ToolCall
 
 LIST = "/admin/tools/remoteeffect/"
-
-
-@pytest.fixture
-def lost(arena: Cast, acquirer: Acquirer) -> ToolCall:
-    """ana's purchase, of which nobody knows; no scope is open."""
-    with arena.scope():
-        acquirer.expect(Trouble.DROP_AFTER)
-        acquirer.always(Trouble.ERROR, on="lookup")
-        buyer = Buyer(house=arena, seats=iter(SEATS), acquirer=acquirer)
-        call = buyer.finish(buyer.begun("place_order"))
-    acquirer.always(None, on="lookup")
-    assert call.state == "unknown"
-    return call
 
 
 def console(name: str) -> Client:
