@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from uuid import UUID
 
 from tools import dispatch
 from tools.admission import admit
+from tools.dispatch import Fence
 from tools.models import ToolCall
 from tools.outcomes import CallReport, Outcome
 from tools.permissions import Caller, grant_of
@@ -16,9 +16,7 @@ def nobody_else() -> None:
     """The run's lease is ours."""
 
 
-def call_run(
-    *, call_id: UUID, caller: Caller, fence: Callable[[], None] = nobody_else
-) -> CallReport:
+def call_run(*, call_id: UUID, caller: Caller, fence: Fence = nobody_else) -> CallReport:
     """Ask whether it is the call's turn, dispatch it, tell the circuit; again when it says so."""
     while True:
         call = ToolCall.objects.get(pk=call_id)

@@ -16,6 +16,7 @@ from boxoffice.tenancy.models import Tier
 from boxoffice.ticketing.models import Event
 from boxoffice.ticketing.services.holds import hold_create
 from tests.support.cast import Cast
+from tests.support.dispatching import call_run
 from tests.tools.proposing import caller_of, propose, put, put_in_force
 from tools import compensation, dispatch, registry
 from tools.facts import floor_of
@@ -164,7 +165,7 @@ def test_all_that_another_party_says_is_from_outside(arena: Cast, address: str) 
         call = propose(caller_of(arena), "web", {"address": address})
         call.attempts = 9
         call.save()
-        call = dispatch.call_run(call_id=call.pk, caller=caller_of(arena), fence=lambda: None).call
+        call = call_run(call_id=call.pk, caller=caller_of(arena)).call
     assert call.outside == ["*"]
 
 
@@ -176,7 +177,7 @@ def test_what_is_refused_before_it_runs_brings_nothing(arena: Cast, web: ToolSpe
 def asks(caller: Caller, tool: str, arguments: Any) -> tuple[str, str]:
     """Which human a call waits for, and why."""
     call = propose(caller, tool, arguments)
-    report = dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: None)
+    report = call_run(call_id=call.pk, caller=caller)
     if report.outcome is not Outcome.NEEDS_HUMAN:
         return report.call.verdict, report.call.reason_code
     with transaction.atomic():
@@ -257,7 +258,7 @@ def test_the_fence_knows_of_text_that_the_caller_does_not(arena: Cast) -> None:
     put_in_force(ALLOW_ALL)
     caller = caller_of(arena)
     call = propose(caller, "release_hold", {"hold_id": hold_id(arena)})
-    done = dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: True).call
+    done = call_run(call_id=call.pk, caller=caller, fence=lambda: True).call
     assert done.seen["is_tainted"] is True
 
 
@@ -270,7 +271,7 @@ def test_what_a_fan_confirmed_before_the_text_came_is_asked_anew(arena: Cast) ->
     assert waiting.approval is not None
     assert waiting.approval.gate == "fan"
     approvals.approve(request_id=waiting.approval.pk, principal=arena.principal("ana"))
-    report = dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: True)
+    report = call_run(call_id=call.pk, caller=caller, fence=lambda: True)
     assert report.call.error["code"] == "approval_void"
 
 
@@ -287,7 +288,7 @@ def test_the_label_comes_along_with_what_stood_in(
     caller = caller_of(arena)
     call = propose(caller, first.name, {"address": "x"})
     ToolCall.objects.filter(pk=call.pk).update(attempts=9)  # no further try
-    report = dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: None)
+    report = call_run(call_id=call.pk, caller=caller)
     assert report.call.result["degraded"] is True
     assert report.call.outside == ["*"]
 
@@ -298,7 +299,7 @@ def test_what_is_taken_back_is_judged_as_the_run_was(arena: Cast) -> None:
     arguments = {"event_id": str(arena.seats.event.pk), "seat_ids": seats}
     call = propose(caller, "hold_seats", arguments)
     ToolCall.objects.filter(pk=call.pk).update(run_ref=run_id)
-    done = dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: None).call
+    done = call_run(call_id=call.pk, caller=caller).call
     assert done.outside == ["event", "seats.row", "seats.section"]
     with transaction.atomic():
         compensation.undo_plan(run_id=run_id, reason=UndoReason.FAILED, actor="user:1")
@@ -313,7 +314,7 @@ def test_the_mark_costs_no_further_message_to_the_database(arena: Cast) -> None:
         caller = caller_of(arena, is_tainted=is_tainted)
         call = propose(caller, "search_events", {"query": query})
         with CaptureQueriesContext(connection) as seen:
-            dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: None)
+            call_run(call_id=call.pk, caller=caller)
         return len(seen)
 
     title = Event.objects.get(pk=arena.seats.event.pk).title

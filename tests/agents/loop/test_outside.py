@@ -20,11 +20,12 @@ from boxoffice.tenancy.models import Tier
 from boxoffice.ticketing.models import Event
 from tests.agents.loop.test_loop import data_of
 from tests.support.cast import Cast
+from tests.support.dispatching import call_run
 from tests.support.scripted_model import Reply, ScriptedModel, last_tool_results
 from tests.support.worker import Worker
 from tests.tools.proposing import propose, put_in_force
 from tests.tools.test_outside import ALLOW_ALL, LETTER, REMOTE, WEB
-from tools import dispatch, registry, remote
+from tools import registry, remote
 from tools.models import ToolCall
 from tools.permissions import Caller
 from tools.spec import Risk
@@ -185,7 +186,7 @@ def test_whoever_hears_it_last_marks_the_run_that_will_read_it(
         )
         call = propose(caller, "far", {"address": "x"})
         ToolCall.objects.filter(pk=call.pk).update(run_ref=run.pk)
-        dispatch.call_run(call_id=call.pk, caller=caller, fence=lambda: None)
+        call_run(call_id=call.pk, caller=caller)
         assert not Run.objects.get(pk=run.pk).is_tainted
         # As the sweep does, with no worker and no lease.
         found = remote.Finding(found=remote.Found.DONE, data={})
