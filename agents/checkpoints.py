@@ -67,11 +67,12 @@ def _model_step(
             "calls": [str(call.pk) for call in calls],
             "request_id": turn.request_id,
         },
-        about={"sent": sent.as_json(), **about},
+        about={"sent": sent.since(lease.sent), **about},
         counters=counters,
         rows=[entry, *calls],
         then=then,
     )
+    lease.sent = sent.as_json()
     return calls, entry.cost_micros, answers
 
 

@@ -36,7 +36,8 @@ class StopRequested(Exception):
 class Lease:
     """A worker's hold on a run. ``seq`` is the newest committed step's number.
 
-    ``inherits`` is the mark of text from outside in the runs before this one, for its next steps.
+    ``inherits`` is the mark of text from outside in the runs before this one, for its next steps;
+    ``sent`` what the newest model step under this lease keeps of its request.
     """
 
     run_id: UUID
@@ -47,6 +48,7 @@ class Lease:
     event_seq: int
     worked_since: float
     inherits: Mapping[str, Any] = field(default_factory=dict)
+    sent: Mapping[str, Any] = field(default_factory=dict)
 
     def worked_ms(self) -> int:
         """Milliseconds of work since the last commit; counting starts anew."""
@@ -94,12 +96,12 @@ def run_claim(*, owner: str, run_id: UUID | None = None, is_scarce: bool = False
 @contextmanager
 def unit(lease: Lease) -> Iterator[None]:
     """A transaction of the run's own writes: what is rolled back has not been counted either."""
-    seq, worked_since = lease.seq, lease.worked_since
+    seq, worked_since, sent = lease.seq, lease.worked_since, lease.sent
     try:
         with transaction.atomic():
             yield
     except BaseException:
-        lease.seq, lease.worked_since = seq, worked_since
+        lease.seq, lease.worked_since, lease.sent = seq, worked_since, sent
         raise
 
 

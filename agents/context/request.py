@@ -7,17 +7,18 @@ which tells whether they were built again as they were.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
 from agents.context.history import History, flattened
 from agents.llm.turns import ModelRequest
-from agents.models import PromptVersion
+from agents.models import PromptVersion, Step
 from boxoffice.common.batch import Batch
 from boxoffice.common.types import JsonObject
 from tools.spec import ToolSpec
@@ -54,8 +55,12 @@ class Sent:
     max_tokens: int
     as_of: datetime
 
+    def since(self, before: Mapping[str, Any]) -> JsonObject:
+        """For the step: what is not as the step before has it. Most of it seldom changes."""
+        return {k: v for k, v in self.as_json().items() if k not in before or before[k] != v}
+
     def as_json(self) -> JsonObject:
-        """For the step."""
+        """All of it."""
         return {
             "prompt": self.digest,
             "rest": self.rest,
@@ -93,6 +98,17 @@ def request_build(
         as_of=as_of,
     )
     return request, sent
+
+
+def sent_whole(steps: Iterable[Step]) -> None:
+    """Fill in, on the steps of one run in their order, what each keeps as the one before it.
+
+    Not to be saved.
+    """
+    whole: JsonObject = {}
+    for step in steps:
+        if step.sent is not None:
+            whole = step.sent = {**whole, **step.sent}
 
 
 def split_system(system: list[JsonObject]) -> tuple[list[JsonObject], list[JsonObject]]:

@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db.models import Prefetch
 
 from agents.context.history import History, add_human, add_run, call_data_as_of, flattened
+from agents.context.request import sent_whole
 from agents.loop.state import MAX_RUNS_OF_HISTORY
 from agents.models import RUN_MACHINE, Message, PromptVersion, Run, Speaker, Step, StepKind
 from agents.replay.errors import RunNotOver
@@ -165,6 +166,7 @@ def record_load(run: Run) -> Record:
     rows = Step.objects.filter(run__in=ids).order_by("run_id", "seq")
     steps = {key: list(some) for key, some in groupby(rows, key=lambda step: step.run_id)}
     own = steps.get(run.pk, [])
+    sent_whole(own)
     decisions = Prefetch("approval__decisions", queryset=Decision.objects.order_by("id"))
     calls = ToolCall.objects.filter(run_ref__in=ids).select_related("approval")
     digests = {step.sent["prompt"] for step in own if step.sent}

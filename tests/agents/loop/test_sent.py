@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import Any
 from unittest import mock
 
@@ -10,7 +11,14 @@ import pytest
 from django.db import DatabaseError, transaction
 
 from agents.context.history import History
-from agents.context.request import MAX_KNOWN, _known, request_build, split_system
+from agents.context.request import (
+    MAX_KNOWN,
+    _known,
+    request_build,
+    sent_whole,
+    split_system,
+)
+from agents.leases import LeaseLost, run_claim, unit
 from agents.models import PromptVersion, Step, StepKind
 from boxoffice.common.clock import now
 from boxoffice.tenancy.models import Tier
@@ -35,8 +43,12 @@ def messages() -> Iterator[list[str]]:
 
 
 def model_steps(arena: Cast) -> list[Step]:
+    """With all that was sent, also what each keeps as the one before it."""
     with arena.scope():
-        return list(Step.objects.filter(kind=StepKind.MODEL).order_by("run_id", "seq"))
+        steps = list(Step.objects.filter(kind=StepKind.MODEL).order_by("run_id", "seq"))
+    for _, of_run in groupby(steps, key=lambda step: step.run_id):
+        sent_whole(of_run)
+    return steps
 
 
 def search(model: ScriptedModel) -> None:
@@ -125,10 +137,25 @@ def test_what_a_step_keeps_does_not_grow_with_its_run(
         Tier.objects.filter(slug="pro").update(max_steps=12)
     model.script([*(Reply.tools(("search_events", {})) for _ in range(9)), Reply.text("Fim.")])
     worker.work(arena.post("ana", "procure muito"))
-    sizes = [len(json.dumps(step.sent)) for step in model_steps(arena)]
-    assert len(sizes) == 10
-    assert max(sizes) - min(sizes) < 10
-    assert max(sizes) < 400
+    with arena.scope():
+        kept = list(Step.objects.filter(kind=StepKind.MODEL).order_by("seq"))
+    first, *others = [len(json.dumps(step.sent)) for step in kept]
+    assert len(others) == 9
+    assert first < 400
+    assert max(others) - min(others) < 10
+    assert max(others) < 100
+
+
+def test_a_step_that_is_rolled_back_is_not_the_step_before(arena: Cast) -> None:
+    """The next one that is kept says all by itself."""
+    run = arena.post("ana", "oi")
+    with arena.scope():
+        lease = run_claim(owner="test", run_id=run.pk)
+        assert lease is not None
+        with pytest.raises(LeaseLost), unit(lease):
+            lease.seq, lease.sent = 9, {"prompt": "p"}
+            raise LeaseLost
+    assert (lease.seq, lease.sent) == (1, {})
 
 
 def test_a_history_is_named_by_what_is_in_it() -> None:
