@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib import admin, messages
+from django.contrib.admin import ActionLocation
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
 from django.db import models
@@ -17,13 +18,27 @@ from django.utils.translation import ngettext
 
 from boxoffice.common.exceptions import BoxOfficeError, InvalidInput
 from boxoffice.common.valkey import ValkeyAway
-from boxoffice.tenancy.console import MachineWritten, tenants_in_scope
-from boxoffice.tenancy.models import Tier
+from boxoffice.tenancy.console import (
+    MachineWritten,
+    is_operator,
+    tenants_in_scope,
+)
+from boxoffice.tenancy.models import Tenant, Tier
 from boxoffice.tenancy.principals import Principal, principal_of_member
 from boxoffice.tenancy.scope import tenant_scope
-from tools import compensation, registry, settling
+from tools import compensation, governance, registry, settling
 from tools.circuits import circuits_seen
-from tools.models import CallState, RemoteEffect, StoredOutput, ToolCall, Undo, UndoState
+from tools.models import (
+    CallState,
+    RemoteEffect,
+    StoredOutput,
+    Tool,
+    ToolCall,
+    ToolSwitch,
+    ToolVersion,
+    Undo,
+    UndoState,
+)
 from tools.notes import NOTE_MOST
 
 
@@ -360,3 +375,143 @@ class UndoAdmin(MachineWritten):
 
 def _actor(request: HttpRequest) -> str:
     return f"user:{request.user.pk}"
+
+
+BOTH_PAGES = [ActionLocation.CHANGE_LIST, ActionLocation.CHANGE_FORM]
+
+
+@admin.register(Tool)
+class ToolAdmin(MachineWritten):
+    """What there is for the agent to use; each tenant switches for itself."""
+
+    list_display = [
+        "name",
+        "owner",
+        "risk",
+        "version",
+        "is_present",
+        "successor",
+        "registered_at",
+    ]
+    list_filter = ["risk", "owner", "is_present"]
+    search_fields = ["name"]
+    ordering = ["name"]
+    actions = ["switch_off", "switch_on"]
+    change_form_after_template = "admin/tools/tool.html"
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponseBase:
+        """The list; what is switched off is read once for all of its rows."""
+        off: dict[str, list[str]] = {}
+        rows = ToolSwitch.objects.filter(is_off=True).select_related("tenant")
+        for row in rows.order_by("tenant__name"):
+            off.setdefault(row.tool, []).append(row.tenant.name)
+        request.tools_off = off  # type: ignore[attr-defined]
+        return super().changelist_view(request, extra_context)  # type: ignore[no-any-return]
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        """With where it is off, as this request has read it."""
+
+        @admin.display(description=_("switched off in"))
+        def switched_off(tool: Tool) -> str:
+            off: dict[str, list[str]] = getattr(request, "tools_off", {})
+            return ", ".join(off.get(tool.name, []))
+
+        return [*self.list_display, switched_off]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponseBase:
+        """The tool with who may use it, how often, and who still does."""
+        tool = self.get_object(request, object_id)
+        rows = [] if tool is None else _as_tenants_have_it(tool.name)
+        context = {
+            "tool_rows": rows,
+            "called_days": governance.CALLED_DAYS,
+            "tool_versions": []
+            if tool is None
+            else tool.versions.defer("contract").order_by("-id"),
+        }
+        context |= extra_context or {}
+        return super().change_view(request, object_id, form_url, context)  # type: ignore[no-any-return]
+
+    @admin.action(description=_("Switch off"), location=BOTH_PAGES)
+    def switch_off(
+        self, request: HttpRequest, queryset: models.QuerySet[Tool]
+    ) -> HttpResponseBase | None:
+        """From the next call on."""
+        return self._switch(request, queryset, is_off=True)
+
+    @admin.action(description=_("Switch on"), location=BOTH_PAGES)
+    def switch_on(
+        self, request: HttpRequest, queryset: models.QuerySet[Tool]
+    ) -> HttpResponseBase | None:
+        """From the next call on."""
+        return self._switch(request, queryset, is_off=False)
+
+    def _switch(
+        self, request: HttpRequest, queryset: models.QuerySet[Tool], *, is_off: bool
+    ) -> HttpResponseBase | None:
+        """First ask in which tenants, and why; the answer comes back as the same action."""
+        tenants = list(tenants_in_scope().order_by("name"))
+        reason = request.POST.get("reason")
+        chosen = [one for one in tenants if str(one.pk) in request.POST.getlist("tenants")]
+        if reason is None or not chosen:
+            context = self.admin_site.each_context(request) | {
+                "title": _("Switch off") if is_off else _("Switch on"),
+                "is_off": is_off,
+                "tools": queryset.order_by("name"),
+                "tenants": tenants,
+                "reason": reason or "",
+                "reason_max": governance.REASON_MAX,
+                "action": "switch_off" if is_off else "switch_on",
+                "checkbox": ACTION_CHECKBOX_NAME,
+                "opts": self.opts,
+            }
+            return TemplateResponse(request, "admin/tools/switch.html", context)
+        for tenant in chosen:
+            by = principal_of_member(tenant_id=tenant.pk, user_id=request.user.pk or 0)
+            if by is None and not is_operator(request):
+                continue
+            for tool in queryset.order_by("name"):
+                try:
+                    with tenant_scope(tenant.pk):
+                        governance.tool_switch(tool=tool.name, is_off=is_off, reason=reason, by=by)
+                except BoxOfficeError as error:
+                    messages.error(request, f"{tenant.name}, {tool.name}: {error.message}")
+                else:
+                    done = _("switched off") if is_off else _("switched on")
+                    messages.success(request, f"{tenant.name}, {tool.name}: {done}")
+        return None
+
+
+def _as_tenants_have_it(tool: str) -> list[tuple[Tenant, governance.ToolRow]]:
+    found = []
+    for tenant in tenants_in_scope().order_by("name"):
+        with tenant_scope(tenant.pk):
+            row = governance.tool_of_tenant(tool)
+        if row is not None:
+            found.append((tenant, row))
+    return found
+
+
+@admin.register(ToolVersion)
+class ToolVersionAdmin(MachineWritten):
+    """Every contract that a tool has had; calls name them."""
+
+    deferred = ("contract",)
+    list_display = ["registered_at", "tool", "digest"]
+    list_filter = ["tool"]
+    list_select_related = ["tool"]
+    search_fields = ["=digest", "tool__name"]
+    ordering = ["-id"]
+
+
+@admin.register(ToolSwitch)
+class ToolSwitchAdmin(MachineWritten):
+    """What tenants have switched; it is done on the page of the tools."""
+
+    list_display = ["changed_at", "tenant", "tool", "is_off", "reason", "changed_by"]
+    list_filter = ["is_off", "tenant", "changed_at"]
+    list_select_related = ["tenant"]
+    search_fields = ["tool", "reason"]
+    ordering = ["-changed_at"]

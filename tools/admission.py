@@ -18,7 +18,7 @@ from tools import registry
 from tools.circuits import PROBE_GRACE_SECONDS, Circuit, key_of
 from tools.models import CallState, ToolCall
 from tools.outcomes import CallReport
-from tools.permissions import Grant, is_granted
+from tools.permissions import Grant, is_usable
 from tools.spec import ToolSpec
 
 # Codes of refusals that say nothing of the call itself.
@@ -80,7 +80,7 @@ class _Asked:
         spec = registry.find(call.tool)
         if spec is None or call.state not in (CallState.PROPOSED, CallState.GATED):
             return None
-        if not is_granted(spec, grant):  # the guard refuses it: that is nobody's turn
+        if not is_usable(spec, grant):  # the guard refuses it: that is nobody's turn
             return None
         circuit = key_of(call.tenant_id, spec.name, grant.circuit)
         # Who was let in before a human was asked has paid already.

@@ -1,7 +1,7 @@
 """May this call run? One small check after another; the first refusal counts.
 
-Order: known tool → schema → granted → policy → rate limit → circuit → human gate. Run anew at
-every dispatch, and again after every wait.
+Order: known tool → schema → granted → switched on → policy → rate limit → circuit → human gate.
+Run anew at every dispatch, and again after every wait.
 """
 
 import json
@@ -124,6 +124,8 @@ def check(
         return _deny("invalid_arguments", str(error), "Correct the arguments and call again.")
     if not is_granted(spec, grant):
         return _not_granted(spec, grant)
+    if spec.name in grant.off:
+        return _off(spec)
     return _policy(spec, parsed, grant, caller, context)
 
 
@@ -160,6 +162,15 @@ def _not_granted(spec: ToolSpec, grant: Grant) -> Verdict:
         "not_granted",
         f"{spec.name} is not part of what this fan may use.",
         "Say so, and offer what is possible.",
+    )
+
+
+def _off(spec: ToolSpec) -> Verdict:
+    instead = f"Use {spec.successor} instead." if spec.successor else "Offer what is possible."
+    return _deny(
+        "tool_off",
+        f"{spec.name} has been switched off by the box office; nothing was done.",
+        f"Say so, and do not try it again. {instead}",
     )
 
 

@@ -306,3 +306,66 @@ class StoredOutput(TenantModel):
 
     def __str__(self) -> str:
         return f"{self.call_id}: {self.total_bytes}"
+
+
+class Tool(models.Model):
+    """A tool that the code has, or once had (``is_present`` is false then); of the platform.
+
+    ``successor`` names the tool that is to be used instead of one that is on its way out.
+    """
+
+    name = models.CharField(_("name"), max_length=128, unique=True)
+    owner = models.CharField(_("owner"), max_length=64)
+    risk = models.CharField(_("risk"), max_length=32)
+    version = models.CharField(_("version in use"), max_length=16)
+    successor = models.CharField(_("successor"), max_length=128, blank=True, default="")
+    is_present = models.BooleanField(_("in use"), default=True)
+    registered_at = models.DateTimeField(_("registered at"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("tool")
+        verbose_name_plural = _("tools")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ToolVersion(models.Model):
+    """A contract that a tool has had: what ``digest`` is the hash of. Never changed."""
+
+    tool = models.ForeignKey(
+        Tool, on_delete=models.PROTECT, related_name="versions", verbose_name=_("tool")
+    )
+    digest = models.CharField(_("hash of the contract"), max_length=16)
+    contract = models.JSONField(_("contract"))
+    registered_at = models.DateTimeField(_("registered at"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("tool version")
+        verbose_name_plural = _("tool versions")
+        constraints = [
+            models.UniqueConstraint(fields=["tool", "digest"], name="toolversion_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool_id} {self.digest}"
+
+
+class ToolSwitch(TenantModel):
+    """Whether a tenant has switched a tool off; without a row it is on."""
+
+    tool = models.CharField(_("tool"), max_length=128)
+    is_off = models.BooleanField(_("switched off"))
+    reason = models.CharField(_("reason"), max_length=500)
+    changed_by = models.CharField(_("changed by"), max_length=100)
+    changed_at = models.DateTimeField(_("changed at"), auto_now=True)
+
+    class Meta:
+        verbose_name = _("tool switch")
+        verbose_name_plural = _("tool switches")
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "tool"], name="toolswitch_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.tool

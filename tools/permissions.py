@@ -24,7 +24,8 @@ class Caller:
 class Grant:
     """The caller's standing at this moment, and the versions of rules in force and in shadow.
 
-    ``circuit`` is the tier's slug if the tier has circuits of its own.
+    ``circuit`` is the tier's slug if the tier has circuits of its own. ``off`` are the tools that
+    the tenant has switched off, granted or not.
     """
 
     role: str
@@ -36,6 +37,7 @@ class Grant:
     policy: UUID | None = None
     shadow: UUID | None = None
     circuit: str = ""
+    off: frozenset[str] = frozenset()
 
     @property
     def is_anonymous(self) -> bool:
@@ -46,14 +48,17 @@ class Grant:
 NO_GRANT = Grant(role="none", tools=frozenset(), can_approve_human=False)
 
 
-# The versions of rules come along: nothing else is asked before a call. (What is joined in are
-# constants of this module.)
+# The versions of rules and what is switched off come along: nothing else is asked before a call.
+# (What is joined in are constants of this module.)
 _VERSION = """(
   SELECT p.id FROM approvals_policyversion p WHERE p.tenant_id = t.tenant_id AND p.state = '{}'
 )"""
+_OFF = """ARRAY(
+  SELECT s.tool::text FROM tools_toolswitch s WHERE s.tenant_id = t.tenant_id AND s.is_off
+)"""
 _STANDING = f"""t.tools, t.can_approve_human, t.slug, n.slug,
   CASE WHEN t.dedicated_circuit THEN t.slug ELSE '' END,
-  {_VERSION.format("active")}, {_VERSION.format("shadow")}"""
+  {_OFF}, {_VERSION.format("active")}, {_VERSION.format("shadow")}"""
 _OF_MEMBER = f"""
 SELECT m.role, extract(day FROM now() - m.created_at)::int, {_STANDING}
 FROM tenancy_membership m
@@ -85,8 +90,8 @@ def grant_ask(batch: Batch, caller: Caller) -> None:
 
 def grant_read(answer: Answer) -> Grant:
     """The grant that a batch has answered with."""
-    for role, days_here, tools, can_approve_human, tier, tenant, circuit, *versions in answer.rows:
-        policy, shadow = versions
+    for role, days_here, tools, can_approve_human, tier, tenant, circuit, *more in answer.rows:
+        off, policy, shadow = more
         return Grant(
             role=role,
             tools=frozenset(tools),
@@ -97,6 +102,7 @@ def grant_read(answer: Answer) -> Grant:
             policy=policy,
             shadow=shadow,
             circuit=circuit,
+            off=frozenset(off),
         )
     return NO_GRANT
 
@@ -108,10 +114,15 @@ def is_granted(spec: ToolSpec, grant: Grant) -> bool:
     return spec.name in grant.tools or (spec.is_core and bool(grant.tools))
 
 
+def is_usable(spec: ToolSpec, grant: Grant) -> bool:
+    """Whether the grant covers the tool, and the tenant has not switched it off."""
+    return is_granted(spec, grant) and spec.name not in grant.off
+
+
 def offered_tools(grant: Grant, *, with_core: bool = False) -> list[ToolSpec]:
     """The tools to put before the model, by name; those that come with any other if asked for."""
     return [
         spec
         for spec in registry.all_tools()
-        if is_granted(spec, grant) and (with_core or not spec.is_core)
+        if is_usable(spec, grant) and (with_core or not spec.is_core)
     ]

@@ -64,6 +64,7 @@ def tool(
     is_core: bool = False,
     is_outside: bool = False,
     owner: str = "ticketing",
+    successor: str = "",
 ) -> Callable[[Callable[[ToolContext, Any], Any]], Callable[[ToolContext, Any], Any]]:
     """Register a typed, documented function ``(context, arguments) -> result`` as a tool.
 
@@ -101,6 +102,7 @@ def tool(
                 is_core=is_core,
                 is_outside=is_outside,
                 owner=owner,
+                successor=successor,
             )
         )
         return function
@@ -128,8 +130,12 @@ def fallback_of(spec: ToolSpec) -> ToolSpec | None:
 
 
 def verify() -> None:
-    """Raise ``BadTool`` for a fallback that cannot stand in; once, when all tools are known."""
+    """Raise ``BadTool`` for a fallback that cannot stand in, or a successor that cannot follow.
+
+    Once, when all tools are known.
+    """
     for spec in _tools.values():
+        _verify_successor(spec)
         stand_in = fallback_of(spec)
         if not spec.fallback:
             continue
@@ -139,3 +145,11 @@ def verify() -> None:
             raise BadTool(f"{spec.name}: only a read can stand in, and only for a read.")
         if spec.input_model is not stand_in.input_model:
             raise BadTool(f"{spec.name}: {stand_in.name} takes other arguments.")
+
+
+def _verify_successor(spec: ToolSpec) -> None:
+    if not spec.successor:
+        return
+    successor = _tools.get(spec.successor)
+    if successor is None or successor is spec or successor.successor:
+        raise BadTool(f"{spec.name}: {spec.successor!r} is no other tool that is there to stay.")

@@ -123,6 +123,7 @@ class ToolSpec:
     stands in when this one is out of order. ``is_core`` tools come with any other tool.
     Fields of the output model that are ``OutsideText`` were written by others; ``is_outside`` says
     that of all that the tool gives, its errors included.
+    ``successor`` names the tool to be used instead of this one, which still works for now.
     """
 
     name: str
@@ -147,24 +148,37 @@ class ToolSpec:
     is_core: bool = False
     is_outside: bool = False
     outside: tuple[Path, ...] = field(init=False, repr=False, compare=False, default=())
+    successor: str = ""
     version: str = field(init=False, default="")
     offer: JsonObject = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Fix the version: a hash over everything that a reviewer or a model relies on."""
-        contract = [
-            self.name,
-            self.description,
-            self.input_schema(),
-            self.output_model.model_json_schema(),
-            self.risk,
-            self.gate,
-        ]
+        contract = list(self.contract.values())
         digest = hashlib.sha256(json.dumps(contract, sort_keys=True).encode()).hexdigest()
         object.__setattr__(self, "version", digest[:16])
         object.__setattr__(self, "outside", outside_paths(self.output_model))
-        offer = {"name": self.name, "description": self.description}
+        offer = {"name": self.name, "description": self.offered_description}
         object.__setattr__(self, "offer", offer | {"input_schema": self.input_schema()})
+
+    @property
+    def contract(self) -> JsonObject:
+        """What the version is the hash of, in this order."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input": self.input_schema(),
+            "output": self.output_model.model_json_schema(),
+            "risk": self.risk,
+            "gate": self.gate,
+        }
+
+    @property
+    def offered_description(self) -> str:
+        """The description, which says first what is to be used instead, if anything is."""
+        if not self.successor:
+            return self.description
+        return f"On its way out: use {self.successor} instead.\n\n{self.description}"
 
     @property
     def is_read(self) -> bool:

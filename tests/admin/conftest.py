@@ -28,7 +28,8 @@ from boxoffice.ticketing.models import (
     SupportTicket,
 )
 from tests.support.cast import Cast, make_cast
-from tools.models import RemoteEffect, StoredOutput, ToolCall, Undo
+from tools import governance
+from tools.models import RemoteEffect, StoredOutput, ToolCall, ToolSwitch, Undo
 
 
 def fill(cast: Cast, owner: User) -> None:
@@ -63,6 +64,9 @@ def fill(cast: Cast, owner: User) -> None:
         idempotency_key=str(uuid4()),
     )
     StoredOutput.objects.create(call=call, text="{}", total_bytes=2, total_lines=1)
+    ToolSwitch.objects.create(
+        tool=f"t-{uuid4().hex[:8]}", is_off=True, reason="um teste", changed_by="user:1"
+    )
     RemoteEffect.objects.create(call=call, provider="demo", request={}, sent_at=now())
     Undo.objects.create(
         call=call,
@@ -123,6 +127,7 @@ def arena(db: None) -> Cast:
 def teatro(arena: Cast) -> Cast:
     """Both houses, filled; `tina` configures teatro, `ada` arena, `root` is the operator."""
     teatro = make_cast("teatro")
+    governance.tools_register()
     tina = User.objects.create_user("tina", is_staff=True)
     with teatro.scope():
         Membership.objects.create(user=tina, tier=Tier.objects.get(slug="pro"), role="admin")

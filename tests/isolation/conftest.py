@@ -21,7 +21,7 @@ from boxoffice.ticketing.models import Hold, Order
 from tests.support.cast import Cast, make_cast
 from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.worker import Worker
-from tools.models import StoredOutput, ToolCall, Undo, UndoReason
+from tools.models import StoredOutput, ToolCall, ToolSwitch, Undo, UndoReason
 
 
 @dataclass
@@ -123,6 +123,9 @@ def live(cast: Cast, worker: Worker, model: ScriptedModel, fan: str, reviewer: s
         )
         bought = ToolCall.objects.filter(tool="place_order", state="succeeded").earliest("id")
         long = ToolCall.objects.order_by("id")[0]
+        ToolSwitch.objects.create(
+            tool="create_ticket", is_off=False, reason="de novo", changed_by="user:1"
+        )
         StoredOutput.objects.create(call=long, text="{}", total_bytes=2, total_lines=1)
     chain.seal_all()
     made = by_token(cast, fan).post(

@@ -117,6 +117,7 @@ class Supervisor:
             stack.callback(self._stop_servers)
             environ = self._start_servers()
             self._manage("migrate", environ, "--noinput")
+            self._manage("tools", environ, "register", "--quiet")
             self._manage("seed_demo", environ)
             stack.callback(self._stop_processes)
             for name, command in commands(self.options, self.home).items():
@@ -271,7 +272,7 @@ def supervise(environ: Mapping[str, str], console: Console) -> None:
     lock = Lock(home / "devstack.lock", f"BoxOffice Agents is already running from {home}.")
     try:
         with stop_on_signals():
-            for name in [*commands(options, home), "migrate", "seed_demo"]:
+            for name in [*commands(options, home), "migrate", "tools", "seed_demo"]:
                 if end_leftover(home, name, GRACE_SECONDS):
                     console.say(f"ended {name}, which an earlier run had left behind")
             check_port(options.host, options.port)
