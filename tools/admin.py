@@ -26,11 +26,13 @@ from boxoffice.tenancy.console import (
 from boxoffice.tenancy.models import Tenant, Tier
 from boxoffice.tenancy.principals import Principal, principal_of_member
 from boxoffice.tenancy.scope import tenant_scope
-from tools import compensation, governance, registry, settling
+from tools import compensation, governance, settling
 from tools.circuits import circuits_seen
+from tools.console import FILTERS, LogPages
 from tools.models import (
     CallState,
     RemoteEffect,
+    SavedView,
     StoredOutput,
     Tool,
     ToolCall,
@@ -42,44 +44,31 @@ from tools.models import (
 from tools.notes import NOTE_MOST
 
 
-class ToolFilter(admin.SimpleListFilter):
-    """By tool: from the registry, because reading the names from the ledger reads all of it."""
-
-    title = _("tool")
-    parameter_name = "tool"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """The tools that exist."""
-        return [(spec.name, spec.name) for spec in registry.all_tools()]
-
-    def queryset(
-        self, request: HttpRequest, queryset: models.QuerySet[ToolCall]
-    ) -> models.QuerySet[ToolCall]:
-        """The calls of the chosen tool."""
-        return queryset.filter(tool=self.value()) if self.value() else queryset
-
-
 @admin.register(ToolCall)
-class ToolCallAdmin(MachineWritten):
+class ToolCallAdmin(LogPages, MachineWritten):
     """Every call that a model proposed, allowed or not."""
 
-    deferred = ("arguments", "result", "error")
+    deferred = ("arguments", "result")
     list_display = [
         "created_at",
         "tenant",
         "tool",
-        "user",
+        "who",
+        "tier",
         "verdict",
         "reason_code",
         "state",
         "attempts",
         "latency_ms",
+        "tokens",
+        "error_code",
     ]
-    list_filter = ["state", "verdict", ToolFilter, "tenant", "created_at"]
+    list_filter = FILTERS
     list_select_related = ["tenant", "user"]
-    search_fields = ["=id", "=run_ref", "=conversation_ref", "user__username"]
+    search_fields = ["=id", "=run_ref", "=conversation_ref", "=error__code", "user__username"]
     ordering = ["-id"]
-    list_before_template = "admin/tools/circuits_link.html"
+    exclude = ["user", "arguments", "result", "error"]
+    readonly_fields = ["who", "shown_arguments", "shown_result", "shown_error"]
 
     def get_urls(self) -> list[Any]:
         """The page of the circuits, in front of the one that takes any path for an id."""
@@ -106,6 +95,17 @@ class ToolCallAdmin(MachineWritten):
         except ValkeyAway:
             context["is_away"] = True
         return TemplateResponse(request, "admin/tools/circuits.html", context)
+
+
+@admin.register(SavedView)
+class SavedViewAdmin(MachineWritten):
+    """Filters that people keep on the page of the calls."""
+
+    list_display = ["created_at", "tenant", "user", "name"]
+    list_filter = ["tenant"]
+    list_select_related = ["tenant", "user"]
+    search_fields = ["=id", "name", "user__username"]
+    ordering = ["-id"]
 
 
 @admin.register(StoredOutput)

@@ -17,5 +17,5 @@ class ToolsConfig(AppConfig):
 
     def ready(self) -> None:
         """Load the catalogue, which registers its tools, and what the room is to others."""
-        autodiscover_modules("catalogue", "receivers")
+        autodiscover_modules("catalogue", "receivers", "sealing")
         registry.verify()

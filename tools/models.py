@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django.conf import settings
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
@@ -123,6 +124,8 @@ class ToolCall(TenantModel):
     latency_ms = models.PositiveIntegerField(_("latency (ms)"), null=True)
     created_at = models.DateTimeField(_("proposed at"), auto_now_add=True)
     finished_at = models.DateTimeField(_("finished at"), null=True)
+    # The transaction in which it ended, set by the database: from then on nothing of it changes.
+    ended_position = models.BigIntegerField(null=True, editable=False)
 
     class Meta:
         verbose_name = _("tool call")
@@ -154,6 +157,8 @@ class ToolCall(TenantModel):
                 condition=~Q(shadow_version=""),
                 name="toolcall_in_shadow",
             ),
+            # BRIN: a call that ends writes nothing into it.
+            BrinIndex(fields=["ended_position"], name="toolcall_ended", autosummarize=True),
         ]
 
     def __str__(self) -> str:
@@ -369,3 +374,26 @@ class ToolSwitch(TenantModel):
 
     def __str__(self) -> str:
         return self.tool
+
+
+class SavedView(TenantModel):
+    """Filters of the log of calls that somebody has kept: ``wish`` is the query of the list."""
+
+    MOST_WISH = 1000
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, db_index=False, related_name="+"
+    )
+    name = models.CharField(_("name"), max_length=80)
+    wish = models.CharField(_("filters"), max_length=MOST_WISH, blank=True, default="")
+    created_at = models.DateTimeField(_("created at"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("kept view")
+        verbose_name_plural = _("kept views")
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "user", "name"], name="savedview_name_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db import connection, models, transaction
 from django.db.models.functions import Coalesce
 
+from boxoffice.audit import ledgers
 from boxoffice.audit.models import AuditRecord, AuditSeal
 from boxoffice.tenancy.models import Tenant
 from boxoffice.tenancy.scope import current_tenant_id, operator_scope, tenant_scope
@@ -29,7 +30,10 @@ class Break:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a walk along a tenant's chain found. ``head`` is worth keeping outside the database."""
+    """What a walk along a tenant's chain found. ``head`` is worth keeping outside the database.
+
+    Of other rooms' ledgers ``covered`` rows are answered for by its records, ``waiting`` not yet.
+    """
 
     tenant: str
     seals: int
@@ -37,6 +41,8 @@ class Report:
     unsealed: int
     head: str
     breaks: tuple[Break, ...]
+    covered: int = 0
+    waiting: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -60,6 +66,7 @@ def seal_all() -> int:
             .filter(models.Exists(waiting))
             .values_list("pk", flat=True)
         )
+        tenants += sorted(ledgers.tenants_waiting() - set(tenants))
     made = 0
     for tenant_id in tenants:
         with tenant_scope(tenant_id):
@@ -81,6 +88,7 @@ def seal_tenant() -> AuditSeal | None:
         start = last.below_position if last else 0
         # In a statement before the one that reads: what it calls complete, the next one sees.
         horizon = _horizon()
+        ledgers.cover(horizon)  # its own records are for the next seal
         digest = _Digest(last.digest if last else "")
         for record in _records(start, horizon):
             digest.add(record)
@@ -117,6 +125,9 @@ def chain_verify(*, tenant: Tenant, noted: str = "") -> Report:
             records += digest.count
             is_noted = is_noted or seal.digest == noted
         unsealed = AuditRecord.objects.filter(position__gte=position).count()
+        walks = list(ledgers.walks())
+    problems = [problem for walk in walks for problem in walk.problems]
+    breaks += [Break(seal=number, problem=problem) for problem in problems]
     if not is_noted:
         breaks.append(Break(seal=number, problem="the noted head is not in the chain"))
     return Report(
@@ -126,6 +137,8 @@ def chain_verify(*, tenant: Tenant, noted: str = "") -> Report:
         unsealed=unsealed,
         head=previous,
         breaks=tuple(breaks),
+        covered=sum(walk.covered for walk in walks),
+        waiting=sum(walk.waiting for walk in walks),
     )
 
 

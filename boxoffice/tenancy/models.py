@@ -69,6 +69,8 @@ class Tenant(models.Model):
             ("view_costs", _("Can see what the agent costs")),
             ("answer_fans", _("Can answer fans in the chat")),
             ("replay_runs", _("Can replay and fork runs of the agent")),
+            ("export_calls", _("Can export the log of tool calls")),
+            ("view_personal_data", _("Can see personal data in the log of tool calls")),
         ]
 
     def __str__(self) -> str:

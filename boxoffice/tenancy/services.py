@@ -10,7 +10,7 @@ _REVIEWER = frozenset({"review_actions", "answer_fans"})
 RIGHTS: dict[str, frozenset[str]] = {
     Role.FAN: frozenset(),
     Role.REVIEWER: _REVIEWER,
-    Role.ADMIN: _REVIEWER | {"configure", "view_costs", "replay_runs"},
+    Role.ADMIN: _REVIEWER | {"configure", "view_costs", "replay_runs", "export_calls"},
 }
 _ALL = RIGHTS[Role.ADMIN]
 # What a visitor may use until the tenant's admin says otherwise: looking around.

@@ -29,7 +29,7 @@ from boxoffice.ticketing.models import (
 )
 from tests.support.cast import Cast, make_cast
 from tools import governance
-from tools.models import RemoteEffect, StoredOutput, ToolCall, ToolSwitch, Undo
+from tools.models import RemoteEffect, SavedView, StoredOutput, ToolCall, ToolSwitch, Undo
 
 
 def fill(cast: Cast, owner: User) -> None:
@@ -63,6 +63,7 @@ def fill(cast: Cast, owner: User) -> None:
         args_hash="0" * 64,
         idempotency_key=str(uuid4()),
     )
+    SavedView.objects.create(user=owner, name=str(uuid4()), wish="state__exact=denied")
     StoredOutput.objects.create(call=call, text="{}", total_bytes=2, total_lines=1)
     ToolSwitch.objects.create(
         tool=f"t-{uuid4().hex[:8]}", is_off=True, reason="um teste", changed_by="user:1"

@@ -15,7 +15,7 @@ from tests.admin.conftest import console, page
 from tests.support.cast import Cast
 
 REVIEWER = {"review_actions", "answer_fans"}
-ADMIN = REVIEWER | {"configure", "view_costs", "replay_runs"}
+ADMIN = REVIEWER | {"configure", "view_costs", "replay_runs", "export_calls"}
 
 
 def form_of(client: Client, path: str) -> dict[str, Any]:

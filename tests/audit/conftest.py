@@ -5,12 +5,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from boxoffice.audit import services
 from boxoffice.audit.models import AuditRecord
 from boxoffice.tenancy.models import Tenant
 from boxoffice.tenancy.scope import tenant_scope
+from tests.support.guards import unguarded
 
 GUARDED = ["audit_auditrecord", "audit_auditseal", "audit_cluster"]
 type Write = Callable[..., AuditRecord]
@@ -41,12 +42,5 @@ def write() -> Write:
 @pytest.fixture
 def owner(transactional_db: None) -> Iterator[psycopg.Connection[Any]]:
     """The owner of the tables, who has switched their triggers off."""
-    options = connection.get_connection_params()
-    options = {k: v for k, v in options.items() if k in {"dbname", "user", "host", "port"}}
-    with psycopg.connect(**options, autocommit=True) as login:
-        login.execute("SELECT set_config('boxoffice.tenant', '*', false)")
-        for table in GUARDED:
-            login.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+    with unguarded(*GUARDED) as login:
         yield login
-        for table in GUARDED:
-            login.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")

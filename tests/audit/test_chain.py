@@ -286,6 +286,8 @@ class TestCommand:
                 "unsealed": 0,
                 "head": link.digest,
                 "breaks": [],
+                "covered": 0,
+                "waiting": 0,
                 "whole": True,
             }
         ]

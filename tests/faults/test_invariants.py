@@ -14,6 +14,7 @@ from boxoffice.ticketing.models import Order
 from boxoffice.ticketing.services.holds import hold_create
 from tests.faults.invariants import violations
 from tests.support.cast import Cast
+from tests.support.guards import unguarded
 from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.worker import Worker, handed_out, worker
 from tests.ticketing.buying import order_place
@@ -54,6 +55,11 @@ def second_call(arena: Cast, run: Run) -> None:
     ToolCall.objects.filter(pk=call.pk).update(state="succeeded")
 
 
+def lost_result(arena: Cast, run: Run) -> None:
+    with unguarded("tools_toolcall"):
+        ToolCall.objects.update(result=None)
+
+
 def told_twice(arena: Cast, run: Run) -> None:
     with transaction.atomic():
         record(action="approvals.request.executed", actor="x", target=f"approval:{uuid4()}")
@@ -86,7 +92,7 @@ BREACHES: dict[str, tuple[Breach, str]] = {
     "two calls for one effect": (second_call, "2 calls say that they made"),
     "a call of no step": (second_call, "was proposed by no step"),
     "a call without a result": (
-        lambda arena, run: ToolCall.objects.update(result=None),
+        lost_result,
         "without a result",
     ),
     "an outcome of no request": (told_twice, "its row knows nothing of it"),

@@ -21,7 +21,7 @@ from boxoffice.ticketing.models import Hold, Order
 from tests.support.cast import Cast, make_cast
 from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.worker import Worker
-from tools.models import StoredOutput, ToolCall, ToolSwitch, Undo, UndoReason
+from tools.models import SavedView, StoredOutput, ToolCall, ToolSwitch, Undo, UndoReason
 
 
 @dataclass
@@ -126,6 +126,7 @@ def live(cast: Cast, worker: Worker, model: ScriptedModel, fan: str, reviewer: s
         ToolSwitch.objects.create(
             tool="create_ticket", is_off=False, reason="de novo", changed_by="user:1"
         )
+        SavedView.objects.create(user=cast.user(fan), name="one", wish="")
         StoredOutput.objects.create(call=long, text="{}", total_bytes=2, total_lines=1)
     chain.seal_all()
     made = by_token(cast, fan).post(

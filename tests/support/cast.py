@@ -41,7 +41,14 @@ PEOPLE = {
 }
 RIGHTS = {
     Role.REVIEWER: ("review_actions", "answer_fans"),
-    Role.ADMIN: ("review_actions", "answer_fans", "configure", "view_costs", "replay_runs"),
+    Role.ADMIN: (
+        "review_actions",
+        "answer_fans",
+        "configure",
+        "view_costs",
+        "replay_runs",
+        "export_calls",
+    ),
 }
 
 

@@ -18,6 +18,7 @@ from boxoffice.common.clock import now
 from boxoffice.common.types import uuid7
 from boxoffice.tenancy.models import Membership, Tier
 from tests.support.cast import Cast
+from tests.support.guards import unguarded
 from tests.tools.proposing import caller_of, propose, put, put_in_force
 from tools import dispatch, history
 from tools.models import ToolCall
@@ -92,7 +93,8 @@ def test_people_are_seen_as_they_were(arena: Cast, calls: None) -> None:
     Membership.objects.filter(user__username="ana").update(tier=Tier.objects.get(slug="free"))
     source = "- {name: pro, tools: ['*'], tiers: [pro], effect: deny, when: 'true'}"
     assert trial(source).changes == 5
-    ToolCall.objects.update(seen=None)  # as calls from before this was kept
+    with unguarded("tools_toolcall"):
+        ToolCall.objects.update(seen=None)  # as calls from before this was kept
     (letter,) = trial(source).changed  # the free tier may not ask a reviewer
     assert (letter.tool, letter.after.code) == ("send_email", "needs_human")
     assert trial(source.replace("[pro]", "[free]")).changes == 5
@@ -122,7 +124,8 @@ def test_only_the_last_days_and_the_newest_are_looked_at(
 ) -> None:
     old = ToolCall.objects.filter(tool="search_events").order_by("pk")[0]
     long_ago = int((now() - timedelta(days=10)).timestamp() * 1000) << 80
-    ToolCall.objects.filter(pk=old.pk).update(id=type(old.pk)(int=long_ago | (1 << 63) | 7))
+    with unguarded("tools_toolcall"):
+        ToolCall.objects.filter(pk=old.pk).update(id=type(old.pk)(int=long_ago | (1 << 63) | 7))
     source = "- {name: all, tools: ['*'], effect: deny, when: 'true'}"
     assert trial(source).calls == 4
     assert trial(source, days=30).calls == 5

@@ -61,3 +61,24 @@ def test_the_console_speaks_to_who_is_no_staff(console: Window) -> None:
     console.sign_in("ana")
     console.go("/admin/tenancy/tier/")
     assert console.page.url.startswith(f"{console.base}/admin/login/")
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_the_log_of_calls_is_kept_as_a_view_and_taken_away(console: Window, width: int) -> None:
+    console.page.set_viewport_size({"width": width, "height": 900})
+    console.sign_in("ada", to="/admin/tools/toolcall/?verdict__exact=deny")
+    log = console.page.locator("section[aria-label]", has=console.page.locator("[name=wish]"))
+    box = log.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    log.locator("input[name=name]").fill(f"Recusadas {width}")
+    log.locator("form", has=console.page.locator("[name=wish]")).locator("button").click()
+    console.page.wait_for_url("**/toolcall/?verdict__exact=deny")
+    kept = console.page.get_by_role("link", name=f"Recusadas {width}", exact=True)
+    assert kept.get_attribute("href") == "/admin/tools/toolcall/?verdict__exact=deny"
+    with console.page.expect_download() as taken:
+        console.page.locator("form[action*='/export/csv/']").locator("button").click()
+    assert taken.value.suggested_filename.endswith(".csv")
+    first = taken.value.path().read_text().splitlines()[0]
+    assert first.startswith("proposed_at,tenant,id,tool,")

@@ -1,6 +1,6 @@
 """E-mail and support tickets."""
 
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -12,6 +12,7 @@ from boxoffice.tenancy.models import User
 from boxoffice.ticketing.services.emails import email_queue
 from boxoffice.ticketing.services.tickets import ticket_create
 from tools.catalogue.shapes import Line, Text, fan_id
+from tools.personal import Personal, PersonalText
 from tools.registry import tool
 from tools.spec import Gate, Rate, Risk, ToolContext, ToolInput, ToolOutput
 
@@ -19,24 +20,32 @@ from tools.spec import Gate, Rate, Risk, ToolContext, ToolInput, ToolOutput
 class SendEmailInput(ToolInput):
     """Whom to write what."""
 
-    to: EmailStr = Field(max_length=254, description="One address, as the fan gave it.")
-    subject: Line = Field(min_length=1, max_length=150, description="One line.")
-    body: Text = Field(min_length=1, max_length=10_000, description="Plain text.")
+    to: Annotated[EmailStr, Personal()] = Field(
+        max_length=254, description="One address, as the fan gave it."
+    )
+    subject: Annotated[Line, Personal()] = Field(
+        min_length=1, max_length=150, description="One line."
+    )
+    body: Annotated[Text, Personal()] = Field(
+        min_length=1, max_length=10_000, description="Plain text."
+    )
 
 
 class SendEmailOutput(ToolOutput):
     """The e-mail is on its way."""
 
     email_id: UUID
-    to: str
+    to: PersonalText
     status: Literal["queued"]
 
 
 class CreateTicketInput(ToolInput):
     """What the box office should look at."""
 
-    subject: Line = Field(min_length=3, max_length=150, description="One line that names it.")
-    body: Text = Field(
+    subject: Annotated[Line, Personal()] = Field(
+        min_length=3, max_length=150, description="One line that names it."
+    )
+    body: Annotated[Text, Personal()] = Field(
         min_length=3,
         max_length=5_000,
         description="What happened and what the fan wants, with the order number if there is one.",

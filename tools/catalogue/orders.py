@@ -1,7 +1,7 @@
 """Buying, looking orders up, giving money back."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -42,6 +42,7 @@ from tools.catalogue.shapes import (
     seats_shown,
 )
 from tools.outside import OutsideText
+from tools.personal import Personal
 from tools.registry import tool
 from tools.spec import Gate, Remote, Risk, ToolContext, ToolInput, ToolOutput
 
@@ -77,7 +78,7 @@ class RefundOut(ToolOutput):
     id: UUID
     amount_brl: float
     status: str
-    reason: OutsideText
+    reason: Annotated[OutsideText, Personal()]
 
 
 class GetOrderStatusOutput(ToolOutput):
@@ -96,7 +97,7 @@ class RefundOrderInput(ToolInput):
     """Which order, and why."""
 
     order_id: UUID = Field(description="The order number, as place_order returned it.")
-    reason: Text = Field(
+    reason: Annotated[Text, Personal()] = Field(
         min_length=3,
         max_length=500,
         description="Why the fan wants the money back, in the fan's own words. Never invent one.",

@@ -81,7 +81,7 @@ TIERS: tuple[dict[str, Any], ...] = (
 )
 
 REVIEWER_RIGHTS = ("review_actions", "answer_fans")
-ADMIN_RIGHTS = ("configure", "view_costs", "replay_runs", *REVIEWER_RIGHTS)
+ADMIN_RIGHTS = ("configure", "view_costs", "replay_runs", "export_calls", *REVIEWER_RIGHTS)
 _EDITABLE = {
     "tenancy": ("tier", "membership", "apitoken"),
     "ticketing": ("event", "price", "venue"),
@@ -168,7 +168,9 @@ def admin_group_seed() -> Group:
     for room, models in _EDITABLE.items():
         codenames = [f"{verb}_{model}" for verb in ("add", "change") for model in models]
         wanted |= Permission.objects.filter(content_type__app_label=room, codename__in=codenames)
-    group.permissions.add(*wanted.exclude(codename="view_costs").order_by("pk"))
+    group.permissions.add(
+        *wanted.exclude(codename__in=["view_costs", "view_personal_data"]).order_by("pk")
+    )
     return group
 
 

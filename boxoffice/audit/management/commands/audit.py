@@ -19,7 +19,8 @@ class Command(ProductCommand):
     """Walk the chains; exit with 0 when they are whole, 3 for an unknown tenant, 4 when broken."""
 
     help = (
-        "Check that nobody has changed, added or removed audit records since they were sealed.\n\n"
+        "Check that nobody has changed, added or removed audit records since they were sealed,\n"
+        "nor tool calls since they ended.\n\n"
         "Exit codes: 0 whole, 2 wrong usage, 3 no such tenant, 4 a chain is broken.\n\n"
         "Examples:\n"
         "  manage.py audit verify\n"
@@ -60,7 +61,8 @@ class Command(ProductCommand):
             verdict = "whole" if one.is_whole else "BROKEN"
             self.stdout.write(
                 f"{one.tenant}: {verdict}, {one.records} records under {one.seals} seals, "
-                f"{one.unsealed} not sealed yet, head {one.head or 'none'}"
+                f"{one.unsealed} not sealed yet, {one.covered} calls covered, "
+                f"{one.waiting} not yet, head {one.head or 'none'}"
             )
             for found in one.breaks:
                 self.stdout.write(f"  seal {found.seal}: {found.problem}")
