@@ -151,11 +151,12 @@ class ToolCall(TenantModel):
         ]
         indexes = [
             models.Index(fields=["tenant", "run_ref", "id"], name="toolcall_tenant_run"),
-            models.Index(fields=["tenant", "tool", "-id"], name="toolcall_tenant_tool"),
+            # In the order in which calls come, so that pages are filled; read backwards as well.
+            models.Index(fields=["tenant", "tool", "id"], name="toolcall_of_tool"),
             models.Index(
-                fields=["tenant", "shadow_version", "-id"],
+                fields=["tenant", "shadow_version", "id"],
                 condition=~Q(shadow_version=""),
-                name="toolcall_in_shadow",
+                name="toolcall_shadowed",
             ),
             # BRIN: a call that ends writes nothing into it.
             BrinIndex(fields=["ended_position"], name="toolcall_ended", autosummarize=True),
