@@ -26,6 +26,7 @@ from tests.hostile.calls import (
     hostile_calls,
 )
 from tests.hostile.world import Look, Whose, World, changed
+from tests.support import dispatching
 from tests.support.cast import PRO, READS
 from tests.support.storm import Storm
 from tools import dispatch, effects, registry
@@ -96,12 +97,12 @@ class Range:
             conversation_id=self.world.conversations[hostile.principal],
             key_prefix=str(uuid4()),
         )
-        report = dispatch.call_run(
-            call_id=call.pk,
-            caller=caller,
-            fence=lambda: None,
-            admission=None if hostile.is_admitted else FREE,
-        )
+        if hostile.is_admitted:
+            report = dispatching.call_run(call_id=call.pk, caller=caller)
+        else:
+            report = dispatch.call_run(
+                call_id=call.pk, caller=caller, fence=lambda: None, admission=FREE
+            )
         if report.outcome is dispatch.Outcome.NEEDS_HUMAN:
             dispatch.calls_gate(call_ids=[call.pk], caller=caller, reason="")
         return ToolCall.objects.select_related("approval").get(pk=call.pk)

@@ -319,6 +319,11 @@ def user_texts(body: Mapping[str, Any]) -> list[str]:
     return texts
 
 
+def searches(count: int) -> list[Reply]:
+    """So many turns of one search, each for something else: a run that gets on."""
+    return [Reply.tools(("search_events", {"query": f"Show {n}"})) for n in range(count)]
+
+
 def last_tool_results(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the `tool_result` blocks of the last message; empty when it has none."""
     return wire.content_blocks(body["messages"][-1], "tool_result")

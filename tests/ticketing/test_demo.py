@@ -19,7 +19,7 @@ from boxoffice.ticketing.selectors.events import events_search, tenant_zone
 from boxoffice.ticketing.selectors.seats import seat_options
 
 SLUGS = ("arena", "teatro")
-ADMIN = {"configure", "view_costs", "review_actions", "answer_fans", "replay_runs"}
+ADMIN = {"configure", "view_costs", "review_actions", "answer_fans", "replay_runs", "export_calls"}
 REVIEWER = {"review_actions", "answer_fans"}
 CAST: dict[str, tuple[str, str, set[str]]] = {
     "ana": ("arena", "fan", set()),

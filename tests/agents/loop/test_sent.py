@@ -23,7 +23,7 @@ from agents.models import PromptVersion, Step, StepKind
 from boxoffice.common.clock import now
 from boxoffice.tenancy.models import Tier
 from tests.support.cast import Cast
-from tests.support.scripted_model import Reply, ScriptedModel
+from tests.support.scripted_model import Reply, ScriptedModel, searches
 from tests.support.worker import Worker
 from tools import registry
 
@@ -135,7 +135,7 @@ def test_what_a_step_keeps_does_not_grow_with_its_run(
 ) -> None:
     with arena.scope():
         Tier.objects.filter(slug="pro").update(max_steps=12)
-    model.script([*(Reply.tools(("search_events", {})) for _ in range(9)), Reply.text("Fim.")])
+    model.script([*searches(9), Reply.text("Fim.")])
     worker.work(arena.post("ana", "procure muito"))
     with arena.scope():
         kept = list(Step.objects.filter(kind=StepKind.MODEL).order_by("seq"))

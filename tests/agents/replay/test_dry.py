@@ -29,7 +29,7 @@ from tests.agents.replay.conftest import (
     without_tool,
 )
 from tests.support.cast import Cast
-from tests.support.scripted_model import Reply, ScriptedModel
+from tests.support.scripted_model import Reply, ScriptedModel, searches
 from tests.support.worker import Worker
 from tests.ticketing.buying import order_place
 from tools.models import ToolCall
@@ -394,7 +394,7 @@ def test_a_long_run_is_read_in_parts(
     monkeypatch.setattr(dry, "MAX_STEPS", 7)
     with arena.scope():
         Tier.objects.filter(slug="pro").update(max_steps=40)
-    model.script([*(Reply.tools(("search_events", {})) for _ in range(12)), Reply.text("Fim.")])
+    model.script([*searches(12), Reply.text("Fim.")])
     run = arena.post("ana", "procure muito")
     worker.work(run)
     seq: int | None = 1
@@ -411,7 +411,7 @@ def test_the_number_of_queries_does_not_grow_with_the_run(
 ) -> None:
     with arena.scope():
         Tier.objects.filter(slug="pro").update(max_steps=40)
-    model.script([*(Reply.tools(("search_events", {})) for _ in range(12)), Reply.text("Fim.")])
+    model.script([*searches(12), Reply.text("Fim.")])
     long = arena.post("ana", "procure muito")
     worker.work(long)
     counts = []
