@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count, cycle
 from uuid import UUID
 
+from boxoffice.common.clock import now
 from boxoffice.common.transitions import transition
 from boxoffice.common.types import JsonObject
 from boxoffice.tenancy.models import Tenant, Tier
@@ -156,7 +157,13 @@ def _read_on(floor: Floor, talk: Talk) -> Call:
         args_hash="earlier",
         idempotency_key=f"earlier:{talk.conversation}",
     )
-    transition(ToolCall.objects.filter(pk=earlier.pk), CALL_MACHINE, CallState.SUCCEEDED, result={})
+    transition(
+        ToolCall.objects.filter(pk=earlier.pk),
+        CALL_MACHINE,
+        CallState.SUCCEEDED,
+        result={},
+        finished_at=now(),
+    )
     output = StoredOutput.objects.create(
         call=earlier,
         conversation_ref=talk.conversation,
